@@ -11,12 +11,12 @@ def grade_id(cell: NotebookNode) -> str:
 
 
 def is_grade(cell: NotebookNode) -> bool:
-    """Whether a cell has points."""
+    """Return whether a cell has points."""
     return bool(cell.metadata.get("nbgrader", {}).get("grade"))
 
 
 def is_solution(cell: NotebookNode) -> bool:
-    """Whether students fill in a cell."""
+    """Return whether students fill in a cell."""
     return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
@@ -26,15 +26,15 @@ def points_of(cell: NotebookNode) -> float:
 
 
 def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
-    """Return the files that are submitted with a notebook: the name of each, and of the checks that judge it."""
+    """Return the files that are submitted with a notebook, by name; a value is the name of the checks that judge the file."""
     return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 
 def is_students(cell: NotebookNode) -> bool:
-    """Whether a student wrote a cell of a repaired notebook: an answer, a new cell, or a changed released cell."""
+    """Return whether a student wrote a cell of a repaired notebook: an answer, a new cell, or a changed released cell."""
     return is_solution(cell) or bool(cell.metadata.get("own") or cell.metadata.get("changed"))
 
 
 def is_locked(cell: NotebookNode) -> bool:
-    """Whether the released text replaces that of a cell before grading."""
+    """Return whether grading first replaces the text of a cell by the released text."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell.metadata.get("nbgrader", {}).get("locked")))

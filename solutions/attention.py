@@ -9,7 +9,8 @@ def softmax(scores: Array, axis: int = -1) -> Array:
     """Turn scores into positive weights that sum to 1 along one axis.
 
     Args:
-        scores: (...), at least one axis. Finite numbers of any size, such as 1000 and -1000. Not changed.
+        scores: (...), at least one axis. Finite numbers of any size, such as 1000 and -1000. The function
+            does not change them.
         axis: The axis along which the weights sum to 1.
 
     Returns:
@@ -17,7 +18,7 @@ def softmax(scores: Array, axis: int = -1) -> Array:
 
     Source: Bridle 1990; subtracting the maximum: Blanchard, Higham and Higham 2021.
     """
-    shifted = scores - scores.max(axis=axis, keepdims=True)  # exp cannot overflow: the largest score is 0
+    shifted = scores - scores.max(axis=axis, keepdims=True)  # the largest score is now 0, so exp cannot overflow
     exponentials = np.exp(shifted)
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 
@@ -35,7 +36,7 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
         The mixed values, (..., N_q, d_v), and the weights, (..., N_q, N_k). Each row of weights sums to 1.
 
     Raises:
-        ValueError: queries and keys have different widths, or a query may look at no key.
+        ValueError: queries and keys have different widths, or the mask hides all keys from a query.
 
     Source: Vaswani et al. 2017, eq. 1.
     """
@@ -45,7 +46,7 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
     if mask is not None:
         if not mask.any(axis=-1).all():
             raise ValueError(
-                f"{(~mask.any(axis=-1)).sum()} of the mask's rows are all False: a query may look at no key"
+                f"the mask hides all keys from a query: {(~mask.any(axis=-1)).sum()} of its rows are all False"
             )
         scores = np.where(mask, scores, -np.inf)
     weights = softmax(scores)  # (..., N_q, N_k)
@@ -102,15 +103,15 @@ def attention_backward(grad_output: Array, queries: Array, keys: Array, values: 
 def online_softmax(
     largest: Array, total: Array, mixed: Array, scores: Array, values: Array
 ) -> tuple[Array, Array, Array]:
-    """Add one block of keys to a softmax that never keeps a row of scores.
+    """Add one block of keys to a softmax that never stores a whole row of scores.
 
-    Each query has three running values, over all keys so far. After the last block its output is mixed / total.
+    For each query, largest, total and mixed describe all keys so far. The output after the last block is mixed / total.
 
     Args:
         largest: (..., N_q), the largest score so far; -inf before the first block, and if all scores were -inf.
         total: (..., N_q), the sum of exp(score - largest) so far; 0 before the first block.
         mixed: (..., N_q, d_v), the sum of exp(score - largest) times the value so far; 0 before the first block.
-        scores: (..., N_q, n), the scores of the next n keys, of any size; -inf where a query may not look.
+        scores: (..., N_q, n), the scores of the next n keys, of any size; -inf where a key is hidden.
         values: (..., n, d_v), the values of these keys.
 
     Returns:

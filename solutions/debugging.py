@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def candidates_to_try() -> tuple[dict, dict]:
-    """Return some right and some wrong attentions by name. All take (q, k, v, mask=None)."""
+    """Return some right and some wrong attention functions by name. All take (q, k, v, mask=None)."""
 
     def scores_of(q, k, mask=None, empty_is_refused=True):
         scores = q @ k.mT / q.shape[-1] ** 0.5  # (B, H, N, N)
@@ -14,7 +14,7 @@ def candidates_to_try() -> tuple[dict, dict]:
             return scores
         mask = {2: mask[:, None, None], 3: mask[:, None], 4: mask}[mask.ndim]  # broadcasts to (B, H, N, N)
         if empty_is_refused and not mask.any(-1).all():
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
         return scores.masked_fill(~mask, -torch.inf)
 
     def mixed(weights, v):
@@ -25,7 +25,7 @@ def candidates_to_try() -> tuple[dict, dict]:
         return mixed(torch.stack([torch.stack([torch.stack(head) for head in image]) for image in rows]), v)
 
     def by_logarithms(q, k, v, mask=None):
-        scores = scores_of(q / 3, 3 * k, mask)  # its rounding differs
+        scores = scores_of(q / 3, 3 * k, mask)  # the rounding of this candidate differs
         return mixed((scores - scores.logsumexp(-1, keepdim=True)).exp(), v)
 
     def fused(q, k, v, mask=None):
@@ -56,21 +56,23 @@ def candidates_to_try() -> tuple[dict, dict]:
         "no scale": lambda q, k, v, mask=None: mixed(scores_of(q * q.shape[-1] ** 0.5, k, mask).softmax(-1), v),
         "keys instead of values": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask).softmax(-1), k),
         "no maximum subtracted": without_a_maximum,
-        "a mask for all heads without their axis": mask_without_heads,
+        "a mask of pairs gets no axis of heads": mask_without_heads,
         "masked after the softmax": mask_afterwards,
-        "an empty row is NaN": lambda q, k, v, mask=None: mixed(scores_of(q, k, mask, False).softmax(-1), v),
+        "a query without a visible key gives NaN": lambda q, k, v, mask=None: mixed(
+            scores_of(q, k, mask, False).softmax(-1), v
+        ),
     }
     return right, wrong
 
 
 def test_attention(candidate) -> None:
-    """Test somebody else's attention.
+    """Test an attention function that somebody else wrote.
 
     Args:
         candidate: A function `candidate(q, k, v, mask=None)`. It has the specification of `attend` of exercise 2:
             it returns the pair (output, weights). q, k, v and the output have shape (B, H, N, d), and the weights have
             shape (B, H, N, N). A mask is boolean, True where a query may look. Its shape is (B, N), for the keys that
-            exist, (B, N, N) or (B, H, N, N). If a query may look at no key, the candidate raises ValueError.
+            exist, (B, N, N) or (B, H, N, N). If a mask hides all keys from a query, the candidate raises ValueError.
 
     Returns:
         Nothing, if the candidate is right.
@@ -91,14 +93,15 @@ def test_attention(candidate) -> None:
             assert got.shape == right.shape, f"expected shape {tuple(right.shape)}, got {tuple(got.shape)}"
             assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), f"off by up to {(got - right).abs().max():.3g}"
 
-    for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2)):  # also as many images as heads
-        for size in (1.0, 30.0):  # scores of some thousands too
+    # One of the inputs has as many images as heads.
+    for images, heads, tokens, width in ((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2)):
+        for size in (1.0, 30.0):  # the larger size gives scores of several thousand
             q, k, v = (size * torch.randn(images, heads, tokens, width, generator=generator) for _ in range(3))
             v = v / size
             check(q, k, v)
             for shape in ((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)):
                 mask = torch.rand(shape, generator=generator) < 0.5
-                mask[..., torch.randint(tokens, (1,), generator=generator)] = True  # each row has a key to look at
+                mask[..., torch.randint(tokens, (1,), generator=generator)] = True  # each row has a visible key
                 check(q, k, v, mask)
                 mask[-1, ..., :] = False
                 refused = False
@@ -106,4 +109,4 @@ def test_attention(candidate) -> None:
                     candidate(q, k, v, mask)
                 except ValueError:
                     refused = True
-                assert refused, "a query may look at no key, but there was no ValueError"
+                assert refused, "the mask hides all keys from a query, but there was no ValueError"

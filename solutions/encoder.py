@@ -27,7 +27,8 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             x: (B, N, D).
-            mask: True where a token may be looked at: (B, N), or for each pair of tokens (B, N, N) or (B, H, N, N).
+            mask: Boolean, as in exercise 2. (B, N) marks the tokens that are visible. (B, N, N) and (B, H, N, N) mark
+                pairs of a query and a visible key.
 
         Returns:
             The new tokens, (B, N, D).
@@ -64,7 +65,7 @@ class LayerNorm(nn.Module):
         """Normalise each token.
 
         Args:
-            x: (..., D), any number of axes before the last. Not changed.
+            x: (..., D), any number of axes before the last. forward does not change it.
 
         Returns:
             The normalised tokens, scaled and shifted, in the shape of x.
@@ -80,7 +81,7 @@ class FeedForward(nn.Module):
     Args:
         width: D, the width of a token.
         hidden_width: The number of hidden activations.
-        dropout: The share of the hidden activations that is set to 0 in training, each drawn independently.
+        dropout: The share of the hidden activations that is set to 0 in training. Each is drawn independently.
 
     Attributes:
         expand: nn.Linear from D to the hidden width.
@@ -99,7 +100,7 @@ class FeedForward(nn.Module):
         """Compute what the block adds to each token.
 
         Args:
-            x: (..., D), any number of axes before the last. Not changed.
+            x: (..., D), any number of axes before the last. forward does not change it.
 
         Returns:
             The numbers to add to the tokens, in the shape of x.
@@ -117,8 +118,8 @@ class EncoderBlock(nn.Module):
         width: D, the width of a token.
         num_heads: H, a divisor of D.
         hidden_width: The hidden width of the feed-forward network.
-        dropout: The share that is set to 0 in training, in each of the two sub-layers. It may act inside the sub-layer,
-            on the attention weights and the hidden activations, or on the output of the sub-layer, or on both.
+        dropout: The share that is set to 0 in training, in each of the two sub-layers. Dropout may act inside the
+            sub-layer (on the attention weights and the hidden activations), on its output, or on both.
 
     Attributes:
         norm_attention: LayerNorm before the attention.
@@ -141,8 +142,8 @@ class EncoderBlock(nn.Module):
         """Add the outputs of both sub-layers to the stream.
 
         Args:
-            x: (B, N, D). Not changed.
-            mask: As in `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N), True where a token may be looked at.
+            x: (B, N, D). forward does not change it.
+            mask: As in `MultiHeadAttention`: (B, N), (B, N, N) or (B, H, N, N). False hides a token.
 
         Returns:
             The new tokens, (B, N, D).
@@ -175,7 +176,7 @@ class Encoder(nn.Module):
         """Send the tokens through all blocks.
 
         Args:
-            x: (B, N, D). Not changed.
+            x: (B, N, D). forward does not change it.
             mask: As in `MultiHeadAttention`; every block gets it.
 
         Returns:
@@ -215,14 +216,14 @@ class BrokenBlock(nn.Module):
 
 
 def repair(block: nn.Module) -> nn.Module:
-    """Change a block that cannot learn so that it can learn.
+    """Repair a block that cannot learn.
 
     Afterwards the block is a pre-norm encoder block:
     - Each of the two sub-layers reads the normalised stream.
     - Attention looks at the tokens of one sequence, and at no other sequence.
     - Every parameter learns.
     - The stream and its gradients keep their order of magnitude in a stack of such blocks.
-    - The parameters are random, and no two blocks start with the same ones.
+    - The parameters are random, and no two blocks start with the same parameters.
 
     Args:
         block: A `BrokenBlock` of any width, number of heads and hidden width.
@@ -232,28 +233,29 @@ def repair(block: nn.Module) -> nn.Module:
     """
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
-    block.attention.batch_first = True  # PyTorch's default is (N, B, D): attention across the batch
+    block.attention.batch_first = True  # by default PyTorch expects (N, B, D), and attends across the batch
     for parameter in block.parameters():
         parameter.requires_grad_(True)
         if parameter.ndim == 2:
-            nn.init.xavier_uniform_(parameter)  # std √(2 / (inputs + outputs)): what goes in and what comes out agree
+            # The std √(2 / (inputs + outputs)) keeps inputs and outputs at about the same size.
+            nn.init.xavier_uniform_(parameter)
     return block
 
 
 def rope(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
-    """Turn queries or keys by an angle that depends on the position of their token.
+    """Rotate queries or keys by an angle that depends on the position of their token.
 
     A score then depends only on the distance between two tokens. Components 2i and 2i + 1, counted from 0, are the two
-    coordinates of a point. At position n it is turned about the origin by the angle n · base^(-2i / d), from the first
+    coordinates of a point. At position n it is rotated about the origin by the angle n · base^(-2i / d), from the first
     coordinate towards the second.
 
     Args:
-        x: (..., N, d), any number of axes before the last two. Not changed.
+        x: (..., N, d), any number of axes before the last two. The function does not change it.
         positions: The positions of the tokens, in any order; broadcasts to (..., N). A position may be a fraction.
         base: The base of the frequencies.
 
     Returns:
-        The turned queries or keys, in the shape of x.
+        The rotated queries or keys, in the shape of x.
 
     Raises:
         ValueError: d is odd.
@@ -262,7 +264,7 @@ def rope(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     """
     width = x.size(-1)
     if width % 2:
-        raise ValueError(f"x has width {width}; it must be even, since components are turned in pairs")
+        raise ValueError(f"x has width {width}; it must be even, since components are rotated in pairs")
     frequencies = base ** (-torch.arange(0, width, 2) / width)  # (d / 2,)
     angles = positions[..., None] * frequencies  # (..., N, d / 2)
     cos, sin = angles.cos(), angles.sin()  # (..., N, d / 2) each

@@ -1,4 +1,4 @@
-"""Multi-head attention in PyTorch: einsum, heads, the layer, and a proof that it equals PyTorch's own."""
+"""Multi-head attention in PyTorch: einsum, heads, the layer, and its conversion to PyTorch's own layer."""
 
 import torch
 from torch import Tensor, nn
@@ -113,7 +113,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
         through both results.
 
     Raises:
-        ValueError: a query may look at no key.
+        ValueError: the mask hides all keys from a query.
 
     Source: Vaswani et al. 2017, eq. 1.
     """
@@ -125,7 +125,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
             mask = mask[:, None]  # (B, 1, N, N)
         empty = ~mask.any(dim=-1)
         if empty.any():
-            raise ValueError(f"{int(empty.sum())} of the mask's rows are all False: a query may look at no key")
+            raise ValueError(f"the mask hides all keys from a query: {int(empty.sum())} of its rows are all False")
         scores = scores.masked_fill(~mask, -torch.inf)
     weights = scores.softmax(dim=-1)  # (B, H, N, N)
     return torch.einsum("bhij,bhjd->bhid", weights, v), weights  # (B, H, N, d), (B, H, N, N)

@@ -63,7 +63,7 @@ class PatchEmbedding(nn.Module):
         """Embed images.
 
         Args:
-            images: (B, C, image size, image size). Not changed.
+            images: (B, C, image size, image size). forward does not change them.
 
         Returns:
             The tokens, (B, N, D), in the reading order of the patches.
@@ -157,7 +157,7 @@ class ViT(nn.Module):
         """Classify images.
 
         Args:
-            images: (B, C, image size, image size). Not changed.
+            images: (B, C, image size, image size). forward does not change them.
 
         Returns:
             The logits, before any softmax: (B, number of classes).
@@ -175,9 +175,9 @@ def train_epoch(
     """Train on every batch once, by cross-entropy.
 
     Args:
-        model: Maps images to logits. It is left in training mode.
+        model: Maps images to logits. After the epoch, it is in training mode.
         batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
-            may be smaller. Any iterable, such as a generator, which can be read only once.
+            may be smaller. They come from any iterable, such as a generator, which can be read only once.
         optimizer: It has the model's parameters, and takes one step per batch.
 
     Returns:
@@ -191,7 +191,7 @@ def train_epoch(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        loss_sum += loss.detach() * len(labels)  # the mean of a small batch weighs less
+        loss_sum += loss.detach() * len(labels)  # the mean of a smaller batch must count less
         right += (scores.argmax(dim=-1) == labels).sum()
         count += len(labels)
     return float(loss_sum) / count, float(right) / count
@@ -203,7 +203,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tupl
     Args:
         model: Maps images to logits. Its parameters, their gradients and its mode do not change, and no graph is built.
         batches: Pairs of images, (B, C, height, width), and their labels, (B,), on the model's device. The last batch
-            may be smaller. Any iterable, such as a generator, which can be read only once.
+            may be smaller. They come from any iterable, such as a generator, which can be read only once.
 
     Returns:
         The mean loss and the accuracy, from 0 to 1, over all images, without dropout.
@@ -225,7 +225,7 @@ def attention_maps(model: ViT, images: Tensor) -> Tensor:
     """Return the attention weights of every block and head. Given.
 
     Args:
-        model: A ViT whose `encoder` is the class above.
+        model: A ViT whose `encoder` is an `Encoder` (see above).
         images: (B, C, image size, image size).
 
     Returns:
@@ -254,15 +254,16 @@ def attention_rollout(weights: Tensor) -> Tensor:
     In each block the heads are averaged. Half of each new token comes from attention, half from the residual stream.
 
     Args:
-        weights: (depth, B, H, N, N), from the first block to the last. Each row sums to 1. Token 0 is the class token.
+        weights: (depth, B, H, 1 + N, 1 + N), from the first block to the last. Each row sums to 1. Token 0 is the class
+            token.
 
     Returns:
-        How much each input token contributes to the class token, (B, N). Each row sums to 1.
+        How much each input token contributes to the class token, (B, 1 + N). Each row sums to 1.
 
     Source: Abnar and Zuidema 2020, section 3.
     """
-    mixing = (weights.mean(dim=2) + torch.eye(weights.shape[-1]).to(weights)) / 2  # (depth, B, N, N)
-    rollout = mixing[0]  # (B, N, N)
+    mixing = (weights.mean(dim=2) + torch.eye(weights.shape[-1]).to(weights)) / 2  # (depth, B, 1 + N, 1 + N)
+    rollout = mixing[0]  # (B, 1 + N, 1 + N)
     for block in mixing[1:]:
-        rollout = block @ rollout  # (B, N, N): a later block mixes what the earlier ones have mixed
-    return rollout[:, 0]  # (B, N)
+        rollout = block @ rollout  # (B, 1 + N, 1 + N): a later block mixes the results of earlier blocks
+    return rollout[:, 0]  # (B, 1 + N)

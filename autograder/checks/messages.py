@@ -46,7 +46,7 @@ class Message:
 
 
 def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambda *_: None) -> list[Message]:
-    """Return the messages of an assignment, each once: messages that differ only in numbers or code count as one.
+    """Return the messages of an assignment, each once: messages that differ only in numbers or code are one message.
 
     Args:
         stem: The name of its folder of checks, "attention".

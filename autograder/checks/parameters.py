@@ -16,7 +16,7 @@ def found(module, name):
 
 
 def looked_up(module, names):
-    """Return the parameters by name, and the names of others. Raise an error if some are missing and others are there."""
+    """Return the parameters by name, and the names of others. Raise an error if one is missing and there are others."""
     parameters = {name: found(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]

@@ -62,7 +62,7 @@ def arrays(steps: dict[str, Any]) -> Steps:
 
 
 def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
-    """Compute steps with float64 as PyTorch's default type; None for a case whose question they do not answer."""
+    """Compute steps with float64 as PyTorch's default type; return None for a case whose question they do not answer."""
 
     @wraps(steps)
     def computed(*arguments: Any) -> Steps | None:

@@ -23,7 +23,7 @@ def attention(queries, keys, values, mask=None):
     scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(queries.shape[-1])
     if mask is not None:
         if not mask.any(axis=-1).all():
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
         scores = np.where(mask, scores, -np.inf)
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = powers / powers.sum(axis=-2, keepdims=True)

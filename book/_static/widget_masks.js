@@ -21,14 +21,14 @@
     M17: ["M17 after the softmax", "Nothing leaks, but the rows sum to less than 1."],
     M18: ["M18 added as 0 and 1", "Allowed scores gain 1; the forbidden ones keep theirs."],
     M19: ["M19 wrong axis", "The mask is transposed: rows and columns change places."],
-    M20: ["M20 nothing to look at", "−10⁹ for −∞, and no error: try the mask where query 3 may look at nothing."],
+    M20: ["M20 nothing to look at", "−10⁹ for −∞, and no error: try the mask that hides all keys from query 3."],
     M71: ["M71 not used", "The mask is an argument that nobody reads."],
   };
 
   /** The weights under a mask, as a version reads it, or an error in words. */
   function masked(scores, allowed, version = "right") {
     const empty = allowed.findIndex((row) => !row.some(Boolean));
-    if (empty >= 0 && !["M20", "M71"].includes(version)) return { error: `ValueError: query ${empty + 1} may look at no key` };
+    if (empty >= 0 && !["M20", "M71"].includes(version)) return { error: `ValueError: the mask hides all keys from query ${empty + 1}` };
     const read = version === "M19" ? transpose(allowed) : allowed;
     const apply = (change) => scores.map((row, i) => row.map((score, j) => change(score, read[i][j])));
     const weights = softmax(apply({

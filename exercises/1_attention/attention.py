@@ -11,7 +11,7 @@
 #
 # You write four functions: the softmax, attention, self-attention, and the gradient of attention.
 # None of them needs more than ten lines.
-# Each function has mistakes that keep every shape and that nobody notices in training.
+# In each function you can make mistakes that keep every shape and that nobody notices in training.
 # The tests below tell you which mistake you made.
 # The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
 # [The gradient of attention](book/attention_gradient.md) explain everything that you need.
@@ -44,7 +44,7 @@
 #
 # The softmax of the numbers $s_1, \dots, s_N$ is $p_i = e^{s_i} / \sum_j e^{s_j}$.
 # An array has many rows of numbers, so the argument `axis` says along which axis to work.
-# Scores may be very large or very small, and far from each other.
+# Scores may be far above or far below 0, and far from each other.
 #
 # <details><summary>Hint</summary>
 #
@@ -85,8 +85,8 @@ run_tests("softmax", softmax)
 
 # %% visible="attention"
 run_tests("attention", attention)
-# weights: the weights.
-# output: the mixed values, with sizes that all differ.
+# weights: the second result, without a mask.
+# output: the mixed values; all sizes differ.
 # axes: leading axes, and scores far from each other.
 # mask: masks of every shape that broadcasts, and the two errors in the specification.
 
@@ -109,7 +109,7 @@ run_tests("attention", attention)
 run_tests("self_attention", self_attention)
 # values: output and weights of one sequence.
 # axes: leading axes, and scores far from each other.
-# mask: masks.
+# mask: masks that hide some tokens, and the error for a token from which all are hidden.
 
 # %% [markdown]
 # ### A map to look at
@@ -145,7 +145,8 @@ def plot_map(weights, words):
 try:
     plot_map(self_attention(tokens, looks_for, offers, np.eye(5))[1], words)
 except NotImplementedError as error:
-    if error.args:  # not the template's own error
+    # The template raises NotImplementedError without a text. Any other error is shown.
+    if error.args:
         raise
     print("Write self_attention first.")
 
@@ -170,7 +171,7 @@ except NotImplementedError as error:
 # %% [markdown]
 # ### Step by step
 #
-# Five gradients lead from the output back to queries and keys.
+# Five gradients lead from the output back to values, queries and keys.
 # Replace each `None` in turn and run the cell.
 # It compares each step with central differences: they move one entry at a time and measure how the loss changes.
 # Central differences need no formula, but they are far too slow for anything except a check.
@@ -214,7 +215,8 @@ try:
     check_step("queries", grad_queries, lambda q: (attention(q, keys, values)[0] * grad_output).sum(), queries)
     check_step("keys   ", grad_keys, lambda k: (attention(queries, k, values)[0] * grad_output).sum(), keys)
 except NotImplementedError as error:
-    if error.args:  # not the template's own error
+    # The template raises NotImplementedError without a text. Any other error is shown.
+    if error.args:
         raise
     print("Write softmax and attention first.")
 
@@ -258,16 +260,17 @@ run_tests("attention_backward", attention_backward)
 # %% [markdown] written="graph_network" points=2
 
 # %% [markdown]
-# ## 6 A bonus: a softmax that never keeps a row
+# ## 6 A bonus: a softmax that never stores a whole row of scores
 #
 # A bonus gives points in addition to the 20, and you lose nothing if you leave it out.
 # The section [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks.
-# Write the step for one block: it takes the values from the earlier blocks and returns the values after this block.
+# Write the step for one block.
+# It takes `largest`, `total` and `mixed` after the earlier blocks, and returns them after this block.
 # It works for all queries at once, with leading axes and hidden keys.
 #
 # <details><summary>Hint</summary>
 #
-# So far, the exponentials use the largest score so far as their reference.
+# Before this block, the exponentials use the largest score of the earlier blocks as their reference.
 # Which factor changes them to a larger reference?
 # And which number do you subtract from the scores of a row that has seen no key yet?
 #
@@ -278,7 +281,7 @@ run_tests("attention_backward", attention_backward)
 # %% visible="online_softmax"
 run_tests("online_softmax", online_softmax)
 # values: a block with a larger score, a block without one, and the first block, with leading axes.
-# hidden: keys that a query may not look at, and rows that have seen no key.
+# hidden: hidden keys, and rows that have seen no key.
 
 # %% [markdown]
 # ## Submit

@@ -150,10 +150,10 @@ run_tests("merge_heads", merge_heads)
 
 # %% visible="attend"
 run_tests("attend", attend)
-# weights: the weights.
-# output: the mixed values; one token, one image.
+# weights: the second result, without a mask.
+# output: the mixed values, also for one token and for one image.
 # mask: masks of keys, masks of pairs, and masks of pairs for each head.
-# edges: scores far apart, half precision (without a mask), gradients, and a query that may look at no key.
+# edges: scores far apart, half precision (without a mask), gradients, and a mask that hides all keys from a query.
 
 # %% [markdown]
 # ## 4 The layer
@@ -178,7 +178,7 @@ run_tests("attend", attend)
 # %% visible="MultiHeadAttention"
 run_tests("MultiHeadAttention", MultiHeadAttention)
 # values: the parameters, and the output for given parameters.
-# weights: the weights that are returned.
+# weights: the weights that the layer returns if `return_weights` is True.
 # mask: masks of all three shapes.
 # gradient: the gradients of the tokens and of every parameter.
 # dropout: dropout acts in training, and is off in evaluation.
@@ -230,7 +230,8 @@ def compare_layers(images=2, heads=3, tokens=5, head_width=4):
 try:
     compare_layers()
 except NotImplementedError as error:
-    if error.args:  # not the template's own error
+    # The template raises NotImplementedError without a text. Any other error is shown.
+    if error.args:
         raise
     print("Write MultiHeadAttention and to_torch first.")
 

@@ -44,8 +44,8 @@
 # ## 0 Given: attention
 #
 # You wrote multi-head attention in exercise 2.
-# This one has the same parts, `qkv` and `out`, and calls PyTorch's fused function.
-# A mask is boolean: `True` means that a token may be looked at.
+# The `MultiHeadAttention` below has the same parts, `qkv` and `out`, and calls PyTorch's fused function.
+# A mask is boolean: `True` means that other tokens may look at a token, and `False` hides it.
 
 # %% given="MultiHeadAttention"
 
@@ -139,7 +139,7 @@ run_tests("EncoderBlock", EncoderBlock)
 # %% visible="Encoder"
 run_tests("Encoder", Encoder)
 # values: the output, for several depths.
-# learning: gradients of every block, the number of learned parameters, and that the blocks start with different ones.
+# learning: the gradients, the number of learned parameters, and that no two blocks start with equal parameters.
 # hand_on: masks and dropout reach every block.
 
 # %% [markdown]
@@ -242,7 +242,7 @@ run_tests("repair", repair, BrokenBlock)
 # ## 7 A bonus: rotary positions
 #
 # A bonus gives points in addition to the 20, and you lose nothing if you leave it out.
-# The section [Rotary positions](book/positions.md) turns the rows of one matrix.
+# The section [Rotary positions](book/positions.md) rotates pairs of components in the rows of one matrix.
 # Write it in PyTorch for queries with any leading axes; their positions may differ from image to image.
 # Gradients must flow through it.
 #
@@ -250,7 +250,7 @@ run_tests("repair", repair, BrokenBlock)
 #
 # `x[..., 0::2]` is the first coordinate of every point.
 # `torch.stack(…, dim=-1)` and then `flatten(-2)` alternate the entries of two arrays.
-# Which shape has the product of `positions[..., None]` and an array of `d / 2` frequencies?
+# What is the shape of the product of `positions[..., None]` and an array of `d / 2` frequencies?
 #
 # </details>
 
@@ -258,7 +258,7 @@ run_tests("repair", repair, BrokenBlock)
 
 # %% visible="rope"
 run_tests("rope", rope)
-# values: the turned queries of one sequence, with positions in any order, and with another base.
+# values: the rotated queries of one sequence, with positions in any order, and with another base.
 # axes: leading axes, positions for each image, positions that are fractions, and an odd width.
 
 # %% [markdown]

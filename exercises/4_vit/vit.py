@@ -23,7 +23,7 @@
 # | 4 `train_epoch`, `evaluate` | 4 | 30 | medium |
 # | 5 train it, and submit `vit.pt` | 6 | 25 | easy |
 # | 6 `attention_rollout` | 3 | 20 | medium |
-# | 7 a figure of your own, written questions | 4 | 30 | hard |
+# | 7 your own figure, written questions | 4 | 30 | hard |
 #
 # **How to work.** Run the cells from top to bottom.
 # Replace `raise NotImplementedError()` with your code.
@@ -45,7 +45,7 @@
 #
 # A GPU makes the training in section 5 faster; nothing else needs one.
 # On Colab, choose *Runtime → Change runtime type → T4 GPU*, and run the cells again from the top.
-# The cell below says what you have, and how long the training takes with it.
+# The cell below says whether you have a GPU, and how long the training takes with it.
 
 # %%
 if torch.cuda.is_available():
@@ -57,7 +57,7 @@ else:
 
 # %% [markdown]
 # **Given: the encoder.** You wrote encoder blocks in exercise 3.
-# These are PyTorch's own blocks: pre-norm, with GELU, and with a norm after the last block.
+# The `Encoder` below uses PyTorch's own blocks instead: pre-norm, with GELU, and with a norm after the last block.
 
 # %% given="Encoder"
 
@@ -71,7 +71,7 @@ else:
 # <details><summary>Hint</summary>
 #
 # Number the pixels of a 4×4 image from 0 to 15: the first patch of size 2 holds 0, 1, 4, 5.
-# `reshape` and `view` never move a number in memory; they only change where the axes end.
+# `reshape` and `view` never change the order of the numbers; they only group them into other axes.
 # So split the height into (rows, P) and the width into (columns, P): this makes six axes.
 # Bring them into the order (image, row, column, channel, P, P).
 # Merge axes only after that.
@@ -94,7 +94,7 @@ run_tests("patchify", patchify)
 #
 # <details><summary>Hint</summary>
 #
-# `nn.Conv2d` returns (B, D, rows, columns): a grid with the components before it.
+# `nn.Conv2d` returns (B, D, rows, columns): the axis of the components comes before the two axes of the grid.
 # Tokens are (B, N, D).
 # Which axes do you have to merge, and which two do you have to swap?
 #
@@ -196,7 +196,7 @@ run_tests("evaluate", evaluate)
 # The last 5,000 training images are the **validation images**: use them to compare your choices.
 # Do not compare choices on the test images.
 # The best of many test results is higher than what the model achieves on new images.
-# And then you have no unused images left for the end.
+# And then every image has been used, so none is left for the final test.
 
 # %%
 import math
@@ -209,7 +209,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-GRADED = "GRADING" in os.environ  # then there is no network, and a few steps show that everything runs
+GRADED = "GRADING" in os.environ  # the grader has no network; it runs a few steps to show that everything runs
 
 
 def load_images():
@@ -227,7 +227,7 @@ def load_images():
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))[:1450]  # the grader keeps the others
+    order = np.random.default_rng(0).permutation(len(digits.target))[:1450]  # the grader tests with the others
     images = torch.tensor(digits.images[order] / 16, dtype=torch.float32)[:, None]  # (B, 1, 8, 8)
     images = F.interpolate(images, size=(28, 28), mode="bilinear")  # (B, 1, 28, 28)
     return "stand-in", images, torch.tensor(digits.target[order]), 1300
@@ -265,7 +265,7 @@ def batches(images, labels, size, shuffle=False):
 # %%
 CHOICES = dict(epochs=15, learning_rate=2e-3, batch_size=256, weight_decay=0.05, seed=0)
 CHOICES |= dict(shift=0, position_std=None, optimizer="AdamW")
-SMALL = DEVICE == "cpu" or NAME != "MNIST"  # False trains on all images on a CPU too: a quarter of an hour or more
+SMALL = DEVICE == "cpu" or NAME != "MNIST"  # with False, a CPU trains on all images too, in 15 minutes or more
 
 # %% [markdown]
 # **The training.** The learning rate rises during the first tenth of the steps, and then falls to 0 along a cosine.
@@ -281,7 +281,7 @@ PLACE.mkdir(exist_ok=True)
 
 
 def with_rate(batches, optimizer, step, steps, highest):
-    """Yield the batches and set the learning rate before each: up for a tenth of the steps, then down to 0."""
+    """Yield the batches. Before each, set the learning rate: it rises for a tenth of the steps, then falls to 0."""
     for step, batch in enumerate(batches, step):
         rate = min((step + 1) / (0.1 * steps), 0.5 + 0.5 * math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
@@ -308,7 +308,7 @@ def kept(path, choices):
     try:
         model.load_state_dict(state["model"])
         now, then = evaluate(model, batches(*VALIDATION, 500))[1], state["history"][-1][2]
-    except RuntimeError:  # other names or shapes
+    except RuntimeError:  # the stored parameters have other names or shapes
         now, then = 0.0, 1.0
     if abs(now - then) > 0.01:
         print("Your ViT has changed since it was trained, so the training starts again.")
@@ -334,7 +334,7 @@ def train(choices):
     chosen = [part[: choices.get("images")] for part in TRAINING]
     steps = math.ceil(len(chosen[1]) / choices["batch_size"])  # per epoch
     for epoch in range(len(history), choices["epochs"]):
-        torch.manual_seed(1000 * choices["seed"] + epoch)  # the same order of images after a break
+        torch.manual_seed(1000 * choices["seed"] + epoch)  # after a break, the order of the images is the same
         begun, shuffled = time.time(), batches(*chosen, choices["batch_size"], shuffle=True)
         shuffled = moved(shuffled, choices["shift"]) if choices["shift"] else shuffled
         rated = with_rate(shuffled, optimizer, epoch * steps, choices["epochs"] * steps, choices["learning_rate"])
@@ -357,7 +357,8 @@ def is_written():
         train_epoch(model, two, torch.optim.SGD(model.parameters(), lr=0.0))
         evaluate(model, two)
     except NotImplementedError as error:
-        if error.args:  # not the template's own error
+        # The template raises NotImplementedError without a text. Any other error is shown.
+        if error.args:
             raise
         return False
     return True
@@ -409,7 +410,7 @@ if model is not None:
 # ## 6 Where it looks
 #
 # Each block mixes the tokens by its attention.
-# What reaches the class token at the end has gone through all blocks, so we have to follow it through all of them.
+# The class token at the end has information that went through all blocks, so we have to follow it through all of them.
 # **Rollout** does this.
 # It averages the heads of each block, takes half of this average plus half of the identity for the residual stream, and
 # multiplies these matrices of all blocks.
@@ -421,10 +422,10 @@ if model is not None:
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Row $i$ of a matrix says from which tokens token $i$ is mixed.
+# Row $i$ of a matrix says which tokens are mixed into token $i$.
 # Block 2 mixes the output of block 1: on which side of the product is its matrix?
 # The weights and the identity each have rows that sum to 1.
-# Which sum must the rows of their mixture have?
+# To which number must each row of their mixture sum?
 #
 # </details>
 
@@ -432,12 +433,12 @@ if model is not None:
 
 # %% visible="attention_rollout"
 run_tests("attention_rollout", attention_rollout)
-# one_block: one block.
-# values: several blocks.
+# one_block: the rollout through one block.
+# values: the rollout through several blocks.
 # edges: as many images as heads and blocks, two tokens, weights near 0 and 1.
 
 # %% [markdown]
-# ## 7 A figure of your own
+# ## 7 Your own figure
 #
 # The cell below draws a few digits and, under each digit, the rollout over its patches.
 # Replace this figure with your own figure, which answers a question.
@@ -470,7 +471,8 @@ try:
     if model is not None:
         draw_rollout(model, VALIDATION[0][:6])
 except NotImplementedError as error:
-    if error.args:  # not the template's own error
+    # The template raises NotImplementedError without a text. Any other error is shown.
+    if error.args:
         raise
     print("Write attention_rollout first.")
 

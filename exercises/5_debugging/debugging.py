@@ -10,7 +10,7 @@
 # # Exercise 5: debugging
 #
 # Six programs are broken, and you fix them.
-# Then you change sides: you write a test, and it is judged by the wrong attentions that it catches.
+# Then you change sides and write a test: the more wrong attention functions it catches, the more points it gets.
 # No fault changes a shape or raises an error, so you have to measure before you change anything.
 # The chapter [Debugging](book/debugging.md) shows how.
 #
@@ -49,7 +49,7 @@
 # Chance is 10 %.
 
 # %%
-GRADED = "GRADING" in os.environ  # then nobody reads the symptoms, and a few images show that everything runs
+GRADED = "GRADING" in os.environ  # the grader uses a few images to show that everything runs
 
 
 def digits():
@@ -110,7 +110,7 @@ IMAGES, LABELS, OTHERS, THEIRS = digits()
 # The loss hardly falls, or does not fall at all.
 # Ask what must happen in one step, and check whether it happens.
 # Which number should have changed after the step?
-# Which loss does a model have that knows nothing? It is $\ln 10 = 2.30$.
+# What is the loss of a model that knows nothing? It is $\ln 10 = 2.30$.
 
 # %% [markdown] of="train_shuffled"
 # **Symptom.** After ten epochs the model is no better than at the start, even on the images that it was trained on.
@@ -155,7 +155,7 @@ report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
 # ## 2 Learns, but not enough
 #
 # The accuracy rises, but stops too early.
-# Something should learn or should be read, and does not take part.
+# Some part of the model should learn but does not, or some input should be read but is not.
 # Which numbers are the same before and after the training?
 # On which numbers does the output not depend?
 
@@ -253,7 +253,7 @@ print(f"{changed:.0%} of the pixels of the first image change when two other ima
 # sizes: other sizes.
 
 # %% [markdown] of="standardise_images"
-# **Symptom.** An image is right when it is alone, and changes when a brighter image joins the batch.
+# **Symptom.** The result is right for an image alone, and it changes when a brighter image joins the batch.
 
 # %% program="standardise_images"
 pair = torch.stack([IMAGES[0], 5 * IMAGES[1]])
@@ -279,10 +279,10 @@ print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
 #
 # The numbers are right.
 # Do not guess where the time goes.
-# Count what is called, and how the count changes when the input grows.
+# Count the calls, and measure how their number grows with the input.
 
 # %% [markdown] of="similarities"
-# **Symptom.** With four times as many tokens it takes sixteen times as long.
+# **Symptom.** With four times as many tokens the function takes sixteen times as long.
 # A product of two matrices of this size takes almost no time.
 
 # %% program="similarities"
@@ -384,7 +384,7 @@ for count in (8, 4, 1):
 # Is it right?
 # Write a test that passes if it is right, and raises `AssertionError` if it is wrong.
 #
-# The candidates that count stay with the grader.
+# The grader keeps the candidates on which your points depend.
 # Your test gets a stand-in that takes tensors and returns tensors; gradients flow through them.
 # There are 14 right candidates, written in different ways.
 # There are 73 wrong candidates; each has one of [the known mistakes](book/mistakes.md) of `attend`.
@@ -399,7 +399,7 @@ for count in (8, 4, 1):
 # - **Points.** Your test gets a point for each of these shares of the wrong candidates that it refuses:
 #   40, 60, 70, 80, 85, 90, 95 and 100 %.
 #   Any error counts as a refusal, as in pytest.
-# - **Inputs.** A candidate answers only what `attend` is specified for.
+# - **Inputs.** A candidate accepts only inputs that the specification of `attend` allows.
 #   `q`, `k` and `v` have the same shape (B, H, N, d), and no size is 0; they are all float32 or all float64.
 #   The `mask` is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N).
 #   Every candidate, right or wrong, raises `ValueError` for anything else, so other inputs tell your test nothing.
@@ -412,7 +412,7 @@ for count in (8, 4, 1):
 #   It has 10 seconds for each run and 30 seconds for all runs; a slower test gets no points.
 #   Random numbers are new in each run, unless your test sets a seed.
 #
-# The next cell has some candidates for you to try your test on.
+# The next cell has some candidates on which you can try your test.
 
 # %% given="candidates_to_try"
 
@@ -433,35 +433,35 @@ for count in (8, 4, 1):
 run_tests("test_attention", test_attention, candidates_to_try())
 
 # %% [markdown]
-# Which candidates does your test tell apart so far, and how?
+# Which candidates does your test accept so far, and which does it refuse?
 
 # %%
 if not GRADED:
     show_trial(test_attention, candidates_to_try())
 
 # %% grade="test_attention_40" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 40 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 40 % of the wrong ones.
 
 # %% grade="test_attention_60" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 60 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 60 % of the wrong ones.
 
 # %% grade="test_attention_70" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 70 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 70 % of the wrong ones.
 
 # %% grade="test_attention_80" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 80 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 80 % of the wrong ones.
 
 # %% grade="test_attention_85" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 85 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 85 % of the wrong ones.
 
 # %% grade="test_attention_90" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 90 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 90 % of the wrong ones.
 
 # %% grade="test_attention_95" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 95 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 95 % of the wrong ones.
 
 # %% grade="test_attention_100" points=1
-# 1 point, judged after you submit: it refuses no right attention, and 100 % of the wrong ones.
+# 1 point, judged after you submit: it refuses no right attention function, and 100 % of the wrong ones.
 
 # %% [markdown]
 # ## Submit

@@ -172,12 +172,12 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
     page = (ROOT / "book" / f"{NAME}_exercise.md").read_text(encoding="utf-8")
     assert f"There are {len(ATTEND)} right candidates" in notebook
     assert f"There are {len(WRONG)} wrong candidates" in notebook
-    assert f"{len(ATTEND)} right attentions, written in as many ways, and on {len(WRONG)} wrong ones" in page
+    assert f"{len(ATTEND)} right attention functions, each written differently, and on {len(WRONG)} wrong ones" in page
     assert f"You may call a candidate {probes.MAX_CALLS} times." in notebook
     assert (
         f"at most {probes.MAX_NUMBERS:,} numbers, and all images together at most {probes.MAX_HEADS} heads." in notebook
     )
-    assert TEST_ATTENTION.untried == f"the {len(WRONG)} wrong attentions that count"
+    assert TEST_ATTENTION.untried == f"the {len(WRONG)} wrong attention functions that count"
     steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
     assert steps in notebook and steps in page
     seconds = Limits().call_seconds
@@ -277,11 +277,11 @@ def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
     student_tests.tried.cache_clear()
     error = TEST_ATTENTION.failures(TEST_ATTENTION.mistakes()["M20"], 0)["95"]
     first, *others = str(error).splitlines()
-    assert re.fullmatch(r"Your test catches 9\d % of the wrong attentions; this point is for 95 %\.", first)
+    assert re.fullmatch(r"Your test catches 9\d % of the wrong attention functions; this point is for 95 %\.", first)
     assert others == [f"It lets M20 through ({catalogue.TITLES['M20']}). {student_tests.QUESTIONS['M20']}"]
     strict = str(TEST_ATTENTION.failures(refuse, 0)["40"])
     assert strict.startswith(catalogue.MESSAGES["M180"])
-    assert "14 of 14 right attentions. One of its errors: AssertionError: no" in strict
+    assert "14 of 14 right attention functions. One of its errors: AssertionError: no" in strict
 
 
 @pytest.mark.parametrize("test", [refuse, with_a_mask, lambda candidate: False])

@@ -309,7 +309,7 @@ def rope_of_llama(x, positions, base=10_000.0):
 
 
 def rope_by_added_sines(x, positions, base=10_000.0):
-    """Add codes, and turn nothing."""
+    """Add codes, and rotate nothing."""
     if x.shape[-1] % 2:
         raise ValueError("odd")
     angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])

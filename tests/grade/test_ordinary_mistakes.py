@@ -54,7 +54,7 @@ WHERE = {
     "why_scale": "after the cell why_scale;",
     "text_45": "at the end of the notebook;",
     "text_36": "after question 5.2;",
-    "text_40": 'after the text "6 A bonus: a softmax that never keeps a row";',
+    "text_40": 'after the text "6 A bonus: a softmax that never stores a whole row of scores";',
     "text_22": "after the code cell that defines plot_map;",
     "softmax": "after the code cell that defines softmax;",
     "softmax_axis": "after the cell softmax_axis;",

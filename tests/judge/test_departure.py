@@ -26,7 +26,7 @@ WOVEN = ("attention", "multihead", "encoder", "vit")
 ATTENTION = '''def attention(queries, keys, values, mask=None):
     """Mix values."""
     if mask is not None and not mask.any(axis=-1).all():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError("widths differ")
     scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])

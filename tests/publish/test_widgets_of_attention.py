@@ -240,7 +240,7 @@ def test_masks_say_what_leaks(open_widget: Open) -> None:
     """Is the leak of M20 a complete row, and the right answer to an empty row an error in words?"""
     page = open_widget("masks")
     press(page, "nothing")
-    assert "ValueError: query 3 may look at no key" in page.locator(".widget-note").text_content()
+    assert "ValueError: the mask hides all keys from query 3" in page.locator(".widget-note").text_content()
     assert np.isnan(read(matrix(page, "weights"))).all()
     press(page, "M20")
     assert "1.00 of 6 units" in page.locator(".widget-note").text_content()

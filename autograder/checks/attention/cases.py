@@ -1,6 +1,6 @@
 """The cases of assignment 1_attention: the inputs on which hidden stages and visible tests judge an answer.
 
-All sizes in a case differ, unless a mistake shows only when two agree.
+All sizes in a case differ, unless a mistake is visible only if two sizes are equal.
 """
 
 import numpy as np
@@ -67,11 +67,11 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
     """Shift the scores of each row by a large number, which does not change the softmax.
 
     The first component of every key is 1, so the first component of a query is added to all scores of its row. Everything
-    is exact in float32 (widths of 4 or 16, whose square root is a power of 2).
+    is exact in float32 if the width is 4 or 16, because its square root is a power of 2.
     """
     queries, keys = exact(queries), exact(keys)
     keys[..., 0] = 1
-    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
+    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
     return queries, keys, values
 
 
@@ -82,7 +82,7 @@ def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
 
 
 def attention_weight_cases(rng):
-    """The first case has equal sizes: there a mistake keeps every shape, and can be named."""
+    """Return cases. In the first, the sizes are equal, so a mistake keeps every shape and can be named."""
     only = ("weights",)
     return [
         Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3), only=only),
@@ -133,7 +133,7 @@ def attention_mask_cases(rng):
             (*far_apart(*qkv(rng, n_queries=5, n_keys=6, width=4, value_width=3), by=300), draw_mask(rng, 5, 6)),
         ),
         Case(
-            "a query that may look at no key",
+            "a mask that hides all keys from a query",
             (*qkv(rng, n_queries=5, n_keys=6, width=3, value_width=4), nothing),
             "M20",
         ),
@@ -162,7 +162,7 @@ def attention_visible_cases(rng):
         Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
         Case("a batch of two", batch((queries[:2], keys, values[:, :2]), (keys[:2], values, queries[:, :2]))),
         Case("a mask", (queries, keys, values, mask)),
-        Case("a query that may look at no key", (queries, keys, values, nothing), "M20"),
+        Case("a mask that hides all keys from a query", (queries, keys, values, nothing), "M20"),
     ]
 
 
@@ -179,7 +179,7 @@ def tokens_and_weights(rng, *shape: int, n_tokens: int, width: int, query_width:
 def far_apart_tokens(rng, by: float = 1000.0):
     """Draw tokens and projections that give queries and keys as `far_apart` does."""
     tokens, w_query, w_key, w_value = tokens_and_weights(rng, n_tokens=6, width=5, query_width=4, value_width=3)
-    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # multiples of a quarter
+    tokens, w_query, w_key = (exact(array / 2) * 2 for array in (tokens, w_query, w_key))  # multiples of 1/4 now
     tokens[:, 0], tokens[:, 1] = 1, np.arange(6) % 3 - 1
     w_query[:, 0], w_key[:, 0] = 0, 0
     w_query[1, 0], w_key[0, 0] = 2 * by, 1
@@ -206,7 +206,7 @@ def self_attention_axes_cases(rng):
 
 
 def self_attention_mask_cases(rng):
-    nothing = np.tri(5, k=-1, dtype=bool)  # the first token may look at nothing
+    nothing = np.tri(5, k=-1, dtype=bool)  # the mask hides all tokens from the first token
     sizes = dict(n_tokens=5, width=4, query_width=3, value_width=3)
     batch = dict(n_tokens=4, width=7, query_width=3, value_width=2)
     return [
@@ -214,7 +214,7 @@ def self_attention_mask_cases(rng):
         Case("a causal mask", (*tokens_and_weights(rng, **sizes), np.tri(5, dtype=bool))),
         Case("a mask, and scores far apart", (*far_apart_tokens(rng, by=300), draw_mask(rng, 6, 6))),
         Case("a mask for each image of a batch", (*tokens_and_weights(rng, 3, **batch), draw_mask(rng, 3, 4, 4))),
-        Case("a token that may look at no token", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
+        Case("a mask that hides all tokens from a token", (*tokens_and_weights(rng, **sizes), nothing), "M20"),
         Case(
             "one visible token for each token, with a score that may be far below 0",
             (*far_apart_tokens(rng, by=2e4), draw_one(rng, 6, 6)),
@@ -270,7 +270,7 @@ def backward_axes_cases(rng):
 
 
 def backward_far_cases(rng):
-    """Scores of hundreds: nearly one-hot rows, whose gradient is almost 0 and must not be NaN."""
+    """Return cases with scores of several hundred: the gradient of nearly one-hot rows is almost 0, and must not be NaN."""
     near = qkv(rng, n_queries=8, n_keys=8, width=4, value_width=4)
     return [
         Case("scores of order 1", with_grad_output(rng, near)),
@@ -302,12 +302,12 @@ def with_a_block(rng, *shape: int, n_queries: int, n_keys: int, value_width: int
 
 
 def first_block(largest: Array, total: Array, mixed: Array, *block: Array):
-    """Replace the state of the keys so far by that before the first key."""
+    """Replace the state by the state before the first key."""
     return np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed), *block
 
 
 def hidden_rows(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """Hide all keys in row 0, the keys so far in row 1, the block in row 2, and all of the block but its last key in row 3."""
+    """Hide all keys in row 0, the keys so far in row 1, the block in row 2, and the block except its last key in row 3."""
     largest[..., :2], total[..., :2], mixed[..., :2, :] = -np.inf, 0, 0
     scores[..., 0, :], scores[..., 2, :], scores[..., 3, :-1] = -np.inf, -np.inf, -np.inf
     scores[..., 3, -1] = np.maximum(largest[..., 3], 0) + 1.5

@@ -56,7 +56,7 @@ SELF_ATTENTION = Exercise(
         "mask": cases.self_attention_mask_cases,
     },
     visible=cases.self_attention_visible_cases,
-    untried="scores far from each other, several leading axes, or a query that may look at no key",
+    untried="scores far from each other, several leading axes, or a mask that hides all keys from a query",
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
 ATTENTION_BACKWARD = Exercise(

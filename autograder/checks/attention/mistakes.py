@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Softmax and attention"  # their heading on the page of mistakes
+ABOUT = "Softmax and attention"  # the heading of these mistakes in the book
 FORWARD = ("attention", "self_attention")
 INSIDE = (*FORWARD, "attention_backward")
 ALL = ("softmax", *INSIDE)
@@ -25,8 +25,8 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
-# "-2) / np.sqrt(queries.shape[-1])" is the scale of the scores; in attention_backward, the same words without the bracket
-# are the scale of their gradient.
+# The scale of the scores is "-2) / np.sqrt(queries.shape[-1])". In attention_backward, the scale of their gradient has the
+# same words without the bracket.
 BACKWARD = "attention_backward"
 HIDE = "np.where(mask, scores, -np.inf)"
 DIVIDED = "exponentials / exponentials.sum(axis=axis, keepdims=True)"
@@ -78,7 +78,7 @@ MISTAKES = (
         way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
         way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
         way(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
-        # NaN is replaced, and its cause stays.
+        # The NaN is replaced, but its cause remains.
         way(
             ALL,
             " - scores.max(axis=axis, keepdims=True)",
@@ -111,7 +111,7 @@ MISTAKES = (
         *ways("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
         *ways(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
         way(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
-        # If a whole column is hidden, -inf gives NaN, and -1e9 does not.
+        # If the mask hides a whole column, -inf gives NaN, and -1e9 does not.
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
         way(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
@@ -220,7 +220,7 @@ MISTAKES = (
         "each row, along the axis (keepdims=True)?",
         way(ALL, LARGEST, "max()"),
         way("online_softmax", "scores.max(axis=-1)", "scores.max()"),
-        # NaN is replaced, and its cause stays.
+        # The NaN is replaced, but its cause remains.
         way(ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"),
         way(
             ALL,
@@ -328,8 +328,8 @@ MISTAKES = (
     ),
     Mistake(
         "M20",
-        "a query that may look at no key raises no error",
-        "A query may look at no key, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
+        "no error although the mask hides all keys from a query",
+        "The mask hides all keys from a query, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
         way(FORWARD, "not mask.any(axis=-1).all()", "False"),
         way(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
         way(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),

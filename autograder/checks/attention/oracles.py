@@ -14,7 +14,7 @@ def oracle_softmax(scores: Array, axis: int = -1) -> Array:
 def oracle_attention(queries: Array, keys: Array, values: Array, mask: Array | None = None) -> tuple[Array, Array]:
     """Use `F.scaled_dot_product_attention`, which gives the weights if the values are the identity."""
     if queries.shape[-1] != keys.shape[-1] or (mask is not None and not mask.any(-1).all()):
-        raise ValueError("queries and keys differ in width, or a query may look at no key")
+        raise ValueError("queries and keys differ in width, or the mask hides all keys from a query")
     q, k, v = (torch.from_numpy(np.array(array)) for array in (queries, keys, values))
     m = None if mask is None else torch.from_numpy(np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2])).copy())
     identity = torch.eye(k.shape[-2], dtype=k.dtype).expand(*k.shape[:-1], k.shape[-2])  # (..., N_k, N_k)
@@ -38,11 +38,11 @@ def oracle_attention_backward(grad_output: Array, queries: Array, keys: Array, v
 
 
 def oracle_online_softmax(largest: Array, total: Array, mixed: Array, scores: Array, values: Array):
-    """Use PyTorch's softmax and logsumexp; one key with their log-sum-exp and mean value replaces all keys so far."""
+    """Use PyTorch's softmax and logsumexp. All keys so far become one key, with their log-sum-exp and mean value."""
     m, z, o, s, v = (torch.from_numpy(np.array(array)) for array in (largest, total, mixed, scores, values))
     so_far = (m + z.log())[..., None]  # (..., N_q, 1)
     together = torch.cat([so_far, s], dim=-1)  # (..., N_q, 1 + n)
-    weights = torch.softmax(together, dim=-1).nan_to_num()  # all 0 if no key was seen
+    weights = torch.softmax(together, dim=-1).nan_to_num()  # they are all 0 if no key is visible
     mean = (o / z[..., None]).nan_to_num()  # (..., N_q, d_v)
     m = torch.maximum(m, s.amax(dim=-1))
     z = (torch.logsumexp(together, dim=-1) - m).exp().nan_to_num()

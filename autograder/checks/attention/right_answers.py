@@ -20,7 +20,7 @@ def refuse(queries: Array, keys: Array, mask: Array | None) -> None:
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError("widths differ")
     if mask is not None and not mask.any(-1).all():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
 
 
 def hide(scores: Array, mask: Array | None) -> Array:
@@ -104,12 +104,12 @@ def attention_in_loops(queries, keys, values, mask=None):
 
 
 def attention_by_einsum(queries, keys, values, mask=None):
-    if queries.shape[-1] != keys.shape[-1]:  # einsum does not notice it if one width is 1
+    if queries.shape[-1] != keys.shape[-1]:  # einsum raises no error if one width is 1
         raise ValueError("queries and keys differ in width")
     scores = np.einsum("...qd,...kd->...qk", queries, keys) * queries.shape[-1] ** -0.5
     if mask is not None:
         if not np.all(np.any(mask, axis=-1)):
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
         scores = scores + np.where(mask, 0.0, -1e9)
     weights = scipy.special.softmax(scores, axis=-1)
     return np.einsum("...qk,...kv->...qv", weights, values), weights
@@ -138,7 +138,7 @@ def attention_masking_exponentials(queries, keys, values, mask=None):
     if mask is not None:
         exponentials = exponentials * mask
         if (exponentials.sum(-1) == 0).any():
-            raise ValueError("a query may look at no key")
+            raise ValueError("the mask hides all keys from a query")
     weights = exponentials / exponentials.sum(-1, keepdims=True)
     return weights @ values, weights
 
@@ -173,12 +173,12 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 
 
 def attention_noticing_nan(queries, keys, values, mask=None):
-    """Find a query that may look at no key by its NaN."""
+    """Notice by its NaN that the mask hides all keys from a query."""
     scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     weights = exponentials / exponentials.sum(-1, keepdims=True)
     if np.isnan(weights).any():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     return weights @ values, weights
 
 
@@ -192,7 +192,7 @@ def attention_with_masked_arrays(queries, keys, values, mask=None):
 
 
 def attention_key_by_key(queries, keys, values, mask=None):
-    """Pass over the keys once, as FlashAttention does, and correct the maximum and the total on the way."""
+    """Pass over the keys once, as FlashAttention does, and correct the maximum and the total after each key."""
     refuse(queries, keys, mask)
     scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
     if mask is not None:
@@ -208,11 +208,11 @@ def attention_key_by_key(queries, keys, values, mask=None):
 
 
 class MaskError(ValueError):
-    """A student's own kind of ValueError."""
+    """Is a subclass of ValueError that a student defined."""
 
 
 def attention_with_log_mask(queries, keys, values, mask=None):
-    """Add the logarithm of the mask, which is 0 or -inf, and raise its own kind of error."""
+    """Add the logarithm of the mask, which is 0 or -inf, and raise a MaskError."""
     if mask is not None and (np.sum(mask, axis=-1) < 1).any():
         raise MaskError("a query looks at nothing")
     if queries.shape[-1] != keys.shape[-1]:
@@ -224,7 +224,7 @@ def attention_with_log_mask(queries, keys, values, mask=None):
 
 
 def self_attention_in_one_form(tokens, w_query, w_key, w_value, mask=None):
-    """Compute the scores as one bilinear form of the tokens; mix tokens before they are projected to values."""
+    """Compute the scores as one bilinear form of the tokens. Mix the tokens, and project the mixed tokens to values."""
     form = w_query @ w_key.T / np.sqrt(w_query.shape[1])  # (D, D)
     scores = np.einsum("...nd,de,...me->...nm", tokens, form, tokens)
     if mask is not None:
@@ -282,7 +282,7 @@ def backward_in_loops(grad_output, queries, keys, values):
 
 
 def backward_by_complex_steps(grad_output, queries, keys, values, step=1e-30):
-    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998): without a difference, no digit is lost."""
+    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998): no difference loses digits."""
 
     def loss(q, k, v):
         scores = q @ swap(k) * q.shape[-1] ** -0.5
@@ -392,7 +392,7 @@ def online_through_log_sums(largest, total, mixed, scores, values):
 
 
 def online_of_two_states(largest, total, mixed, scores, values):
-    """Make a state from the block alone, and join the two states."""
+    """Compute a state from the block alone, and join it with the given state."""
     nothing = np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed)
     states = [(largest, total, mixed), answers.online_softmax(*nothing, scores, values)]
     larger = np.maximum(states[0][0], states[1][0])
@@ -490,9 +490,10 @@ RIGHT_ANSWERS["self_attention"] |= {
     if name not in ("answer", "oracle")
 }
 
-# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
+# Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
+# counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"np\.where\(mask.*; ": "done twice is done once",
-    r"-> np\.maximum\(scores\.max": "the larger of two is the same in either order",
+    r"np\.where\(mask.*; ": "a second call changes nothing",
+    r"-> np\.maximum\(scores\.max": "the order of two arguments does not change their maximum",
     r"online_softmax, line \d+: 0 -> -?1": "any finite number will do",
 }

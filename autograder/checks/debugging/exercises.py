@@ -34,14 +34,14 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         names: The names of the measurements.
         measure: A function of `measures.py`.
         arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
-        sizes: The sizes of hidden measurements: those of the first stage, and those of the second.
+        sizes: The sizes of hidden measurements, first for the first stage, then for the second.
         visible: The sizes of the visible test.
     """
 
     def cases(all_sizes):
         return lambda rng: [Case(said(arguments, some), arguments(rng, *some)) for some in all_sizes]
 
-    def seen(rng):  # a visible test shows the symptom, and names no mistake: that would be the solution
+    def seen(rng):  # a visible test names no mistake, because the name would be the solution
         return [Case(said(arguments, some), arguments(rng, *some), tells=("none",)) for some in visible]
 
     return Program(
@@ -142,8 +142,8 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     hidden tokens by this number. `apart` lowers the scores of each text by this number below those of the text before.
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
-    if hidden or apart:  # multiples of 1/8 and a square width: float32 holds such scores exactly
-        x[..., 1:] += 3  # large results: float32 holds the log of a sum near 1,000 only within 3e-5
+    if hidden or apart:  # with multiples of 1/8 and a square width, scores are exact in float32
+        x[..., 1:] += 3  # makes results large: near 1,000, the log of a sum is off by 3e-5 in float32
         x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
         query[0], query[1:] = width**0.5, 0
     if lowest:
@@ -315,11 +315,11 @@ TEST_ATTENTION = ExerciseInTests(
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # the visible test uses the candidates in the notebook
     visible_probe="judge_trial",
-    untried="the 73 wrong attentions that count",
+    untried="the 73 wrong attention functions that count",
 )
 
-HELPERS = (descent, measures, probes)  # these are in the set-up cell too
-FOR_ANSWERS = "import math\nimport os"  # what the set-up cell imports in addition to NumPy and PyTorch
-FOR_CELLS = ("Batches", "show_trial")  # the helpers that the notebook uses, other than run_tests
+HELPERS = (descent, measures, probes)  # the set-up cell has the text of these modules too
+FOR_ANSWERS = "import math\nimport os"  # the set-up cell imports this in addition to NumPy and PyTorch
+FOR_CELLS = ("Batches", "show_trial")  # the notebook uses these helpers in addition to run_tests
 EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

@@ -13,11 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.judge.descent import Descent
 
-Batches = Iterable[tuple[Tensor, Tensor]]  # the batches that the programs get
+Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
 
 
 def tensor(array):
-    """Return an array as a tensor: numbers in PyTorch's default type, labels and masks in their own."""
+    """Return an array as a tensor: numbers get PyTorch's default type, labels and masks keep theirs."""
     made = torch.tensor(np.array(array))
     return made.to(torch.get_default_dtype()) if made.is_floating_point() else made
 
@@ -78,7 +78,7 @@ def numbers_of(model):
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
+    model = small_model(images[0].numel(), 4, seed).eval()  # an earlier evaluation may leave this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
@@ -87,7 +87,7 @@ def measure_shuffled(train, images, labels, order, size, seed):
 def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
-    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # an evaluation may leave it in this mode
+    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # an earlier evaluation may leave this mode
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, batches, optimizer, longest)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
@@ -123,7 +123,7 @@ def measure_initialised(initialise, inputs, hidden, outputs):
 
 
 def measure_model(make, sizes, x, seed):
-    """Return the counts of all and of learned numbers, the output, the gradient of the input, and whether training is equal."""
+    """Return the counts of all and of learned numbers, output, input gradient, and whether training gives the same output."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()
@@ -147,7 +147,7 @@ def measure_head(make, sizes, tokens, seed):
     weighted(head(tokens)).backward()
     width, dropped = sizes["width"], sizes["dropout"]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # a message has the same numbers when the cell runs again
+        torch.default_generator.manual_seed(seed)  # so a message has the same numbers when the cell runs again
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
             parameter.fill_(1 / width if parameter.ndim == 2 else 0.0)
@@ -169,7 +169,7 @@ def measure_standardise(make, sizes, batches, x):
 
 
 def measure_skipping(make, sizes, tokens, width):
-    """Return the result of a branch in training (largest number, mean, gradient, are images whole), and in evaluation."""
+    """Return the result of a branch in training (largest number, mean, gradient, whether images are whole) and in evaluation."""
     layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
     trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
     trained.sum().backward()
@@ -180,7 +180,7 @@ def measure_skipping(make, sizes, tokens, width):
 
 
 def measure_function(function, *arguments):
-    """Return the result of a function for arrays, which become tensors, and numbers."""
+    """Call a function with numbers and with arrays, which become tensors. Return its result."""
     given = [tensor(item) if np.ndim(item) else item for item in arguments]
     result = function(*given)
     if not isinstance(result, Tensor):
@@ -215,7 +215,7 @@ def measure_work(function, tokens):
 
 
 def measure_evaluation(evaluate, images, labels, sizes, seed):
-    """Return the result of an evaluation, and three faults: too many calls of the model, a graph, gradients left off."""
+    """Return the result of an evaluation, and three faults: too many calls of the model, a graph, gradients that stay off."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed)
     try:

@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Programs to fix, and tests of attention"  # their heading on the page of mistakes
+ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
 
 MISTAKES = (
@@ -313,9 +313,9 @@ MISTAKES = (
     # ---------------------------------------------------------------------------------------------------------- tests
     Mistake(
         "M180",
-        "the test refuses a right attention",
-        "Your test fails a right attention, so it gets no points. Is it stricter than rounding allows, or does it "
-        "test something that the specification does not say?",
+        "the test refuses a right attention function",
+        "Your test refuses a right attention function, so it gets no points. Is it stricter than rounding allows, or "
+        "does it test something that the specification does not say?",
         way("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"),
         way("test_attention", "except ValueError", "except TypeError"),
         way("test_attention", "expected.softmax(-1)", "expected.softmax(-2)"),
@@ -323,7 +323,7 @@ MISTAKES = (
     Mistake(
         "M181",
         "the test lets every mistake through",
-        "No wrong attention fails your test. Does it assert something, and does the assertion run?",
+        "Your test refuses no wrong attention function. Does it assert something, and does the assertion run?",
         way(
             "test_attention",
             "    generator = torch.Generator().manual_seed(0)\n",
@@ -335,7 +335,8 @@ MISTAKES = (
         "M182",
         "the test lets several mistakes through",
         "Your test is right, but it misses several mistakes. Which lines of the specification does it not test?",
-        # Only shapes; no large scores; no mask; only weights; one image and one head; one shape of a mask.
+        # The first variant tests only shapes. The others have no large scores, no mask, only weights, only one image with one
+        # head, or only one shape of a mask.
         way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
         way("test_attention", "(1.0, 30.0)", "(1.0,)"),
         way("test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"),

@@ -11,10 +11,10 @@ from torch import Tensor
 from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.sandbox.guest.unwritten import unwritten
 
-MAX_CALLS = 200  # calls of one candidate in one test; our test needs 42
-MAX_NUMBERS = 2**16  # numbers in one tensor
+MAX_CALLS = 200  # a test may call a candidate at most this often; our test needs 42 calls
+MAX_NUMBERS = 2**16  # a tensor may have at most this many numbers
 DTYPES = torch.float32, torch.float64
-MAX_HEADS = 2**8  # heads of all images together; some candidates loop over them
+MAX_HEADS = 2**8  # all images together may have at most this many heads; some candidates loop over them
 
 
 def measured_by(measure):
@@ -23,7 +23,7 @@ def measured_by(measure):
 
 
 def limited(attend):
-    """Return an attention as a test gets it: it raises only ValueError, and limits the sizes and the number of calls.
+    """Return an attention function as a test gets it: it raises only ValueError, and limits the sizes and the number of calls.
 
     It accepts only what the specification allows. Otherwise a test could tell right candidates from wrong ones by
     something that the specification leaves open.
@@ -36,7 +36,7 @@ def limited(attend):
         if calls > MAX_CALLS:
             raise ValueError(f"a test may call its candidate at most {MAX_CALLS} times")
         for name, tensor in (("q", q), ("k", k), ("v", v)):
-            # PyTorch's own attention ends the process if there are no heads
+            # PyTorch's own attention function ends the process if there are no heads
             if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
                 expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
                 raise ValueError(f"{name} is a {_said(tensor)}; expected {expected}")
@@ -83,14 +83,14 @@ def try_out(test, candidates):
         candidates: The right candidates by name, and the wrong ones by name.
 
     Returns:
-        "passes", or the error that the test raised, by candidate; the right candidates come first.
+        For each candidate "passes", or the error that the test raised. The right candidates come first.
 
     Raises:
         WrongAnswer: the test is not written.
     """
     named = {f"{kind}: {name}": one for kind, some in zip(("right", "wrong"), candidates) for name, one in some.items()}
     found = dict.fromkeys(named, "passes")
-    for name in random.Random().sample(list(named), len(named)):  # system seed: the student's draws stay as they are
+    for name in random.Random().sample(list(named), len(named)):  # does not use the student's random numbers
         try:
             test(limited(named[name]))
         except KeyboardInterrupt:

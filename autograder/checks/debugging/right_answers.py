@@ -177,7 +177,7 @@ def shuffled_by_a_sampler(model, images, labels, optimizer, order, size):
 
 
 def clipped_in_two_steps(model, batches, optimizer, longest):
-    """Compute the norm and then clip, as PyTorch has it since 2.6; average with NumPy."""
+    """Compute the norm and then clip, as PyTorch does since 2.6; average with NumPy."""
     model.train()
     losses, counts, parameters = [], [], list(model.parameters())
     for x, y in batches:
@@ -384,14 +384,14 @@ def refuses(candidate, *arguments):
 
 
 def everything(rng):
-    """Return inputs of all kinds: sizes that differ and sizes that agree, large scores, each shape of a mask."""
+    """Return inputs with different and with equal sizes, with large scores, and with each shape of a mask."""
     for sizes in ((2, 3, 5, 6), (3, 3, 4, 2), (5, 5, 5, 3)):
         for size in (1.0, 40.0):
             yield inputs(rng, *sizes, size), list(masks(rng, *sizes[:3]))
 
 
 def by_sdpa(candidate):
-    """Compare with PyTorch's own attention in float64; it gives the weights if the values are the identity."""
+    """Compare with PyTorch's own function in float64, which gives the weights if the values are the identity."""
     for (q, k, v), of_all in everything(np.random.default_rng(1)):
         one = torch.eye(k.shape[-2]).expand(*k.shape[:-1], -1)
         for mask in (None, *of_all):
@@ -460,7 +460,7 @@ def all_at_the_end(candidate):
 
 
 class Cases:
-    """A test that is a class instead of a function."""
+    """Is a test that is written as a class."""
 
     def __init__(self, candidate):
         for (q, k, v), of_all in everything(np.random.default_rng(5)):
@@ -488,14 +488,15 @@ TESTS = {
 }
 RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
 
-# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
+# Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
+# counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "done twice is done once",
+    r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "a second call changes nothing",
     r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",
     r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
     r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
-    r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; what it costs is memory",
-    r"learning_rate, line \d+: min\(1\.0, done\)": "the smaller one of two, in either order",
-    r"SkippedBranch, .*kept = .*\.(detach|half)": "what is drawn is 0 or 1, and has no gradient",
+    r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; only the memory differs",
+    r"learning_rate, line \d+: min\(1\.0, done\)": "the order of two arguments does not change their minimum",
+    r"SkippedBranch, .*kept = .*\.(detach|half)": "the drawn numbers are 0 or 1, and have no gradient",
     r"cut_patches, .* -> images\.reshape\(height": "the first two axes are joined again",
 }

@@ -1,4 +1,4 @@
-"""Judge a student's test by its verdicts on right and wrong attentions.
+"""Judge a student's test by its verdicts on right and wrong attention functions.
 
 The candidates run in this process. The student's test gets a stand-in that asks for their values, so their source is never
 in the student's kernel. Nobody can know their order, and the notebook forgets each candidate before the next one comes. So a
@@ -23,15 +23,15 @@ from autograder.sandbox.guest.unwritten import unwritten
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.likeness import try_on
 
-# Mistakes that no test can see: M15, because a candidate works on copies; and -10,000 instead of minus infinity, because
-# it is right unless scores are that far apart.
+# No test can see these mistakes. M15 changes an argument, but a candidate works on copies. M18/7 uses -10,000 instead of minus
+# infinity, which is right unless scores are that far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
-DECOYS = 2  # wrong candidates that come as often as those that look right
-REPEATED = 5  # wrong candidates that come again among the last
-MOST_LISTED = 10  # numbers of mistakes in one message
+DECOYS = 2  # this many wrong candidates come again after each one that looks right
+REPEATED = 5  # this many wrong candidates come again among the last
+MOST_LISTED = 10  # a message has at most this many numbers of mistakes
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # the cell of the test has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the mistakes of a test itself
-# The question to a student whose test lets a mistake through.
+# A student whose test lets a mistake through gets this question.
 QUESTIONS = {
     "M2": "Does an input have large scores that differ from each other?",
     "M3": "What happens to the exponential of a large score? Does an input have large scores?",
@@ -62,7 +62,7 @@ QUESTIONS = {
 
 
 def wrong_candidates() -> dict[str, Function]:
-    """Return the wrong attentions of exercise 2 by mistake, except those that no test can see."""
+    """Return the wrong attention functions of exercise 2, by mistake, except those that no test can see."""
     return {name: wrong for name, wrong in OF_MULTIHEAD["attend"].mistakes().items() if name not in UNSEEN}
 
 
@@ -70,8 +70,8 @@ def wrong_candidates() -> dict[str, Function]:
 class Found:
     """The verdicts of a test on all candidates."""
 
-    refused: dict[str, str]  # right candidates that it refuses, by name, with the error
-    missed: tuple[str, ...]  # wrong candidates that it lets through, by mistake
+    refused: dict[str, str]  # the errors by which it refuses right candidates, by name
+    missed: tuple[str, ...]  # the wrong candidates that it accepts, by mistake
     share: float  # the share of wrong candidates that it refuses
     lost: KernelLost | None = None  # why the test did not finish
     wavers: bool = False  # whether another run accepts a right candidate that it refused
@@ -79,15 +79,15 @@ class Found:
 
 
 class Turns:
-    """The order in which a test meets candidates; iterate over names, and whether each is right.
+    """Yields candidates in the order in which a test meets them, as pairs: the name, and whether the candidate is right.
 
     First come the candidates that are wrong on every input, with one right candidate among them. Its results come once, as
-    many others do, and two decoys come more often. Then come the other wrong candidates, with a second right one among them.
+    many others do, but two decoys come more often. Then come the other wrong candidates, with a second right one among them.
     They look right on the inputs of many tests; after each one that does, the decoys come again. The other right candidates
     follow. So a test that remembers or counts results learns too late which results are common.
 
     Args:
-        rng: The order is drawn from it.
+        rng: A generator for the order.
         wrong: Names of the wrong candidates.
         right: Names of the right candidates.
         decoys: Names of the candidates that are wrong on every input.
@@ -103,7 +103,7 @@ class Turns:
         self.late = self._shuffled(late)
         self.early = self._shuffled([*subtle, second])
         self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
-        self.early += self._shuffled(self.decoys)  # they come first, to mislead a test that trusts the first results
+        self.early += self._shuffled(self.decoys)  # they come first: a test must not trust the first results
 
     def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         return [names[index] for index in self.rng.permutation(len(names))]
@@ -115,7 +115,7 @@ class Turns:
             yield self.late.pop()
 
     def looked_right(self, turn: tuple[str, bool]) -> None:
-        """Let the decoys come again soon, because a candidate looked right; a decoy itself does not count."""
+        """Let the decoys come again soon, because a candidate other than a decoy looked right."""
         for decoy in self.decoys * (bool(self.early) and turn not in self.decoys):
             place = len(self.early) - int(self.rng.integers(4))
             self.early.insert(max(0, place), decoy)
@@ -123,13 +123,13 @@ class Turns:
 
 @cache
 def always_wrong() -> list[str]:
-    """Return the candidates that are wrong on every input, even on one without a mask and with small scores."""
+    """Return the candidates that are wrong on every input, even without a mask and with small scores."""
     inputs = torch.randn(3, 2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
     return [name for name, wrong in wrong_candidates().items() if not _same(wrong, inputs)]
 
 
 def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
-    """Whether an attention and a right one give the same: both raise an error, or both give the same numbers."""
+    """Return whether a function does the same as a right one: both raise an error, or both give the same numbers."""
     found = []
     for each in (attend, ATTEND["answer"]):
         try:
@@ -148,14 +148,14 @@ def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
 def tried(test: Callable[[Function], object]) -> Found:
     """Run a test on every candidate. Any error is a refusal, as in pytest; a wrong candidate must be refused each time.
 
-    The order has no seed: a student's program sees numbers that are drawn from a seed, and could find it by trying all.
+    The order has no seed: a student's program sees numbers that are drawn from the seed, and could find the seed by trying all.
     """
     wrong = wrong_candidates()
     said: dict[tuple[str, bool], list[str]] = {}
     turns = Turns(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
     try:
         for name, is_right in turns:
-            shown = []  # not empty once a result showed that the candidate is wrong
+            shown = []  # it gets an entry when a result shows that the candidate is wrong
             candidate = ATTEND[name] if is_right else _watched(wrong[name], shown)
             said.setdefault((name, is_right), []).append(_said_of(test, candidate))
             if not shown:
@@ -165,14 +165,14 @@ def tried(test: Callable[[Function], object]) -> Found:
         wavers = any(not _said_of(test, ATTEND[name]) for name in 2 * doubtful)
     except NotImplementedError:
         return Found({}, tuple(wrong), 0.0, unwritten=True)
-    except KernelLost as lost:  # it is not run again
+    except KernelLost as lost:  # the test is not run again
         return Found({}, tuple(wrong), 0.0, lost)
     missed = tuple(name for name in wrong if not all(said[name, False]))
     return Found(refused, missed, 1 - len(missed) / len(wrong), wavers=wavers)
 
 
 def _watched(attend: Function, shown: list[bool]) -> Function:
-    """Return a wrong attention that notes when one of its results shows that it is wrong."""
+    """Return a wrong attention function that notes when one of its results shows that it is wrong."""
 
     def watched(q, k, v, mask=None):
         if not (shown or _same(attend, (q, k, v, mask))):
@@ -230,7 +230,11 @@ class ExerciseInTests(Exercise):
         lowest = next(each for each in self.stages if found.refused or found.share < int(each) / 100)
         elsewhere = f" The test for {lowest} % says more."
         if name in (STRICT, LAX):
-            count = f"{len(found.refused)} of {len(ATTEND)} right attentions" if found.refused else "no wrong attention"
+            count = (
+                f"{len(found.refused)} of {len(ATTEND)} right attention functions"
+                if found.refused
+                else "no wrong attention function"
+            )
             said = f"Your test refuses {count}."
             if stage != lowest:
                 return said + elsewhere
@@ -239,7 +243,7 @@ class ExerciseInTests(Exercise):
                 " In another run it accepts one that it refused. Does it draw numbers without a seed, or count calls?"
             )
             return f"{catalogue.MESSAGES[name]}\n{said}{why}{wavers * found.wavers}"
-        said = f"Your test catches {100 * found.share:.0f} % of the wrong attentions; this point is for {stage} %."
+        said = f"Your test catches {100 * found.share:.0f} % of the wrong attention functions; this point is for {stage} %."
         if stage != lowest:
             return said + elsewhere
         first, *others = dict.fromkeys(mistake_of(name) for name in found.missed)

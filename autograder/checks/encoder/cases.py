@@ -6,7 +6,7 @@ from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.checks.masks import draw_mask
 from autograder.judge.exercise import Case
 
-# Mistakes whose result does not depend on what dropout drops, which differs from processor to processor.
+# Dropout drops other numbers on another processor. The results of these mistakes do not depend on it.
 WHATEVER_IS_DROPPED = ("M29", "M30", "M95", "M98", "M99", "M166")
 
 
@@ -24,7 +24,7 @@ def eighths(rng, *shape):
 
 
 def layer_norm_values(rng):
-    """The first case has as many tokens as components: there mistakes keep the shape, and can be named."""
+    """Return cases. The first has as many tokens as components, so mistakes keep the shape and can be named."""
     return [
         Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
         Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),
@@ -119,7 +119,7 @@ def block_learning(rng):
 
 
 def block_masks(rng):
-    """Every case has a mask, and everything else in the block must be right too."""
+    """Return cases with masks. Everything else in the block must be right too."""
     return [
         Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
         Case("a mask of pairs", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5, 5), 0.0, 6)),
@@ -189,11 +189,11 @@ def encoder_visible(rng):
 
 
 def repair(what):
-    """Return a function that draws cases: all their sizes differ, and the seed of the tokens is drawn."""
+    """Return a function that draws cases. All sizes of a case differ, and the seed of its tokens is random."""
 
     def drawn(rng):
         seed, depth = int(rng.integers(2**31)), 4 if what in ("activations", "gradients") else 2
-        # A loss does not tell equal parameters (M122) from norms of scale 0 (M110); other checks do.
+        # A loss cannot distinguish equal parameters (M122) from norms of scale 0 (M110); other checks can.
         tells = {mistake.name for mistake in MISTAKES} - {"M110", "M122"} if what == "loss" else ()
         return [
             Case("width 48, hidden width 80", (what, (3, 7, 48), 4, 80, depth, seed), tells=tuple(tells)),

@@ -97,6 +97,6 @@ ROPE = ExerciseInTorch(
     probe=probes.probe_rope,
 )
 
-HELPERS = (parameters, measures, probes)  # these are in the set-up cell too
+HELPERS = (parameters, measures, probes)  # the set-up cell has the text of these modules too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

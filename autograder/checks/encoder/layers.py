@@ -1,14 +1,14 @@
 """PyTorch's own layers under the names of exercise 3.
 
 The student's classes are compared with them. In the sandbox, they also replace the classes of earlier exercises. The sandbox
-runs a class, and the code that it uses, as text. So this file holds nothing that students do not have.
+runs a class, and the code that it uses, as text. So this file uses only what students have too.
 """
 
 from torch import nn
 
 
 class LayerNorm(nn.LayerNorm):
-    """`nn.LayerNorm`."""
+    """Is `nn.LayerNorm`."""
 
     def __init__(self, width, eps=1e-5):
         super().__init__(width, eps)
@@ -17,7 +17,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class FeedForward(nn.Sequential):
-    """`nn.Linear`, `nn.GELU`, `nn.Dropout`, `nn.Linear`."""
+    """Has `nn.Linear`, `nn.GELU`, `nn.Dropout` and `nn.Linear`."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -28,7 +28,7 @@ class FeedForward(nn.Sequential):
 
 
 class Layer(nn.TransformerEncoderLayer):
-    """`nn.TransformerEncoderLayer`, pre-norm, with a second name for each parameter."""
+    """Is a pre-norm `nn.TransformerEncoderLayer`, with a second name for each parameter."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout, "gelu", norm_first=True, batch_first=True)
@@ -40,7 +40,7 @@ class Layer(nn.TransformerEncoderLayer):
 
 
 def hidden_pairs(mask, num_heads):
-    """Return a mask as PyTorch's layers read it: (B · H, N, N), True where a token may not be looked at."""
+    """Return a mask as PyTorch's layers read it: (B · H, N, N), True where a token is hidden."""
     if mask is None:
         return None
     size = mask.shape[-1]
@@ -49,7 +49,7 @@ def hidden_pairs(mask, num_heads):
 
 
 class EncoderBlock(Layer):
-    """The layer, with a mask of the form in the exercise."""
+    """Is `Layer`, but takes masks in the shapes of the exercise."""
 
     def forward(self, x, mask=None):
         """Return the new tokens."""

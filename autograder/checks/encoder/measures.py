@@ -11,14 +11,14 @@ from torch import nn
 
 def slopes(shape):
     """Return the gradient with which every probe starts its backward pass."""
-    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # in float32, 84 would be wrong by 4e-6
+    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # float32 would have an error of 4e-6 at 84
     return torch.cos(angles).to(torch.get_default_dtype()).reshape(tuple(shape))
 
 
 def steps_of_adam(parameters, rate):
     """Return a function that takes a step of Adam and drops the gradients.
 
-    torch.optim would first import PyTorch's compiler, which takes seconds.
+    torch.optim is not used because it imports PyTorch's compiler, which takes seconds.
     """
     states = [[p, torch.zeros_like(p), torch.zeros_like(p)] for p in parameters]
     taken = []
@@ -57,7 +57,7 @@ def stream(copies, x):
         sizes = [float(a.grad.norm()) for a in activations]
         reached = all(p.grad is not None and float(p.grad.norm()) > 0 for p in copies.parameters())
         step()
-    grown = max(steps[0]) / steps[0][0]  # right: at most 5; all matrices N(0, 1): 57 and more; only the last: 8 to 13
+    grown = max(steps[0]) / steps[0][0]  # at most 5 if right, at least 57 if all matrices are N(0, 1)
     return {
         "activations_keep_their_size": np.bool_(grown < 25),
         "gradients_reach_all": np.bool_(reached),
@@ -80,7 +80,7 @@ def learning(copies, seed):
     for _ in range(25):
         loss = F.cross_entropy(head(second(first(x)).mean(dim=1)), labels)
         losses.append(float(loss.detach()))
-        near_chance = 0.7 < losses[0] < 8  # ln 4 = 1.39
+        near_chance = 0.7 < losses[0] < 8  # chance is ln 4 = 1.39
         if not near_chance:
             break
         loss.backward()

@@ -2,11 +2,11 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Encoder blocks"  # their heading on the page of mistakes
-PARTS = ("FeedForward", "EncoderBlock")  # the __init__ of both ends with the dropout
+ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
+PARTS = ("FeedForward", "EncoderBlock")  # in both, the last line of __init__ makes the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# When __init__ comes to these words, it has made all matrices; a mistake can start each of them differently.
+# At these words, __init__ has made all matrices. A mistake can start each of them differently.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
 KEPT = "1 - dropout if dropout else 0.0"
@@ -80,7 +80,7 @@ MISTAKES = (
     Mistake(
         "M30",
         way(PARTS, "nn.Dropout(dropout)", "lambda x: x * (torch.rand_like(x) >= dropout) if self.training else x"),
-        # Dropout as in the paper of 2014: training does not rescale, and evaluation multiplies all numbers.
+        # Dropout follows the paper of 2014: training does not rescale, and evaluation multiplies all numbers.
         way(
             PARTS,
             "nn.Dropout(dropout)",
@@ -246,7 +246,7 @@ MISTAKES = (
             'parameter.ndim == 2 and not name.startswith("attention")',
         ),
         way("repair", DRAW, "parameter.data.mul_(0.7)"),
-        # `_reset_parameters` forgets the matrix after the heads.
+        # `_reset_parameters` does not reset the matrix after the heads.
         way(
             "repair",
             DRAW,
@@ -677,7 +677,7 @@ MISTAKES = (
         "other components are paired",
         "The lengths of the tokens are right, but the points are not. Which two components form a point, and where "
         "do they go in the result?",
-        # Components of the two halves are paired, as in much code of language models.
+        # Components of the two halves are paired, as in the code of many language models.
         way(
             "rope",
             PAIRS,
@@ -692,7 +692,7 @@ MISTAKES = (
     ),
     Mistake(
         "M201",
-        "turned in the opposite direction",
+        "rotated in the opposite direction",
         "The angles have the wrong sign. Towards which coordinate does a point move?",
         way("rope", "angles = positions", "angles = -positions"),
     ),
@@ -706,14 +706,14 @@ MISTAKES = (
     Mistake(
         "M203",
         "the frequencies fall too fast or too slowly",
-        "The first pair is right, and the other pairs turn by wrong angles. What is the exponent of pair i?",
+        "The first pair is right, and the other pairs rotate by wrong angles. What is the exponent of pair i?",
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(width // 2) / width"),
         way("rope", "torch.arange(0, width, 2) / width", "torch.arange(0, width, 2) / (width // 2)"),
     ),
     Mistake(
         "M204",
         "the frequencies grow from pair to pair",
-        "The first pair is right, and the other pairs turn too far. Which pair should turn fastest?",
+        "The first pair is right, and the other pairs rotate too far. Which pair should rotate fastest?",
         way("rope", "base ** (-torch", "base ** (torch"),
     ),
     Mistake(
@@ -724,7 +724,7 @@ MISTAKES = (
     ),
     Mistake(
         "M206",
-        "the second coordinate is made of the first after its turn",
+        "the second coordinate is made of the first after its rotation",
         "The first coordinate of each point is right, but the second is not. Which first coordinate do you use for "
         "it, the old one or the new one?",
         way("rope", "first * sin", "(first * cos - second * sin) * sin"),

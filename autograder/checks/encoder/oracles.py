@@ -7,7 +7,7 @@ from autograder.checks.encoder import layers
 
 
 class Encoder(nn.Module):
-    """PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
+    """Is PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()
@@ -22,12 +22,12 @@ class Encoder(nn.Module):
 
 
 def repair(block):
-    """Fix a block: pre-norm as PyTorch's layer has it, and PyTorch's own initialisation."""
+    """Make a block pre-norm, as PyTorch's layer is, and initialise it as PyTorch does."""
     width = block.attention.embed_dim
     block.norm_attention, block.norm_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
     block.attention.batch_first = True
     block.attention._reset_parameters()
-    block.attention.out_proj.reset_parameters()  # `_reset_parameters` forgets it
+    block.attention.out_proj.reset_parameters()  # `_reset_parameters` does not reset this matrix
     block.feed_forward[0].reset_parameters()
     block.feed_forward[2].reset_parameters()
     return block.requires_grad_(True)

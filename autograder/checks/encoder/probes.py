@@ -1,8 +1,9 @@
 """Measure a class of exercise 3: build it, load parameters, run it forward and backward, return arrays.
 
 A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies everything below this docstring
-into the set-up cell of the notebook. The hidden checks run it in the grader's process, where the student's modules are
-likenesses. So it uses only what modules and likenesses have: parameters, parts, modes, calls and gradients.
+into the set-up cell of the notebook. The hidden checks run it in the grader's process, where a student's module is
+a proxy (`autograder/sandbox/likeness.py`). So it uses only what a module and its proxy have: parameters, parts, modes, calls
+and gradients.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def encoder_names(depth):
 
 
 def drawn(seed, index, name, shape):
-    """Draw the value of one parameter; the same for the student's module and for PyTorch's."""
+    """Draw the value of one parameter. It is the same for the student's module and for PyTorch's."""
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = next((size for ending, size in SPREAD.items() if name.endswith(ending)), 0.3)
     numbers = spread * numbers / (shape[-1] ** 0.5 if len(shape) > 1 else 1)
@@ -40,7 +41,7 @@ def drawn(seed, index, name, shape):
 
 
 def load(module, names, seed):
-    """Fill the parameters with drawn values. Return the number of missing parameters, and the number of others."""
+    """Fill the parameters with drawn values. Return the number of missing parameters, and the number of other parameters."""
     parameters, others = looked_up(module, names)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
@@ -90,12 +91,12 @@ def values(module, names, what, x, mask, seed):
         "gradient_of_x": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank
         * np.array([summary_of(None if p is None else p.grad) for p in parameters]),
-        "output": blank * output.detach().numpy(),  # only this tells a detached residual from a missing one
+        "output": blank * output.detach().numpy(),  # a detached and a missing residual differ only here
     }
 
 
 def constant_feed_forward(module, prefix, amount):
-    """Make hidden activations gelu(1), and each output one of them times about the amount; without biases, only for x = 1."""
+    """Set each hidden activation to gelu(1), each output to one of them times about the amount; without biases, x must be 1."""
     expand, contract = found(module, f"{prefix}expand.weight"), found(module, f"{prefix}contract.weight")
     biases = [found(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
     with torch.no_grad():
@@ -112,7 +113,7 @@ def uniform_attention(module, prefix, amount):
     width = out.shape[0]
     with torch.no_grad():
         qkv.zero_()
-        out.copy_(amount * torch.eye(*out.shape))  # keeps the numbers that come in, for any shape
+        out.copy_(amount * torch.eye(*out.shape))  # passes on its inputs, for any shape
         value = 1 + 0.5 * torch.cos(torch.arange(width))
         found(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
         found(module, f"{prefix}out.bias").zero_()
@@ -137,7 +138,7 @@ def plain_in_evaluation(module, without, x):
 
 
 def probe_layer_norm(cls):
-    """Return a function that measures a LayerNorm; what: "output", "learning", "fresh", "far" or "half"."""
+    """Return a function that measures a LayerNorm; `what` is "output", "learning", "fresh", "far" or "half"."""
 
     def probe(what, x, eps=None, seed=0):
         width = np.shape(x)[-1]
@@ -161,7 +162,7 @@ def probe_layer_norm(cls):
 def fit(module, names):
     """Do the matrices keep the order of magnitude of their inputs? Each part has two of them.
 
-    True: every std is below 3/√inputs. False: one is not. -1: in both matrices of a part, all entries are nearly the same.
+    Return True if every std is below 3/√inputs, otherwise False; -1 if both matrices of a part have nearly equal entries.
     """
     matrices = [found(module, name) for name in names if name.endswith("weight")]
     scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
@@ -177,14 +178,14 @@ def fresh(module, names):
 def how_it_grows(factor, dropout):
     """Classify the factor by which numbers grow if no dropout sets them to 0.
 
-    1: the factor of a dropout of this share, once to three times. 2: more than that. 0: another factor.
+    Return 1 for the factor of one to three dropouts of this share, 2 for a larger factor, 0 for any other.
     """
     right = (1 - dropout) ** -np.arange(1.0, 4)
     return np.float64(2 * (factor > 1.005 * right[-1]) or np.isclose(factor, right, rtol=0.005).any())
 
 
 def probe_feed_forward(cls):
-    """Return a function that measures a FeedForward; what: "output", "learning", "fresh" or "dropout"."""
+    """Return a function that measures a FeedForward; `what` is "output", "learning", "fresh" or "dropout"."""
 
     def probe(what, x, hidden_width, dropout=0.0, seed=0):
         width = np.shape(x)[-1]
@@ -197,7 +198,7 @@ def probe_feed_forward(cls):
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
-            with torch.no_grad():  # the same for x = 1, and dropout of x shows too
+            with torch.no_grad():  # x = 1 gives the same, and dropout of x is visible too
                 found(each, "expand.weight").fill_(1 / width)
                 if found(each, "expand.bias") is not None:
                     found(each, "expand.bias").zero_()
@@ -226,8 +227,8 @@ def probe_feed_forward(cls):
 def results_in_training(module, x, branch):
     """Count the different factors by which dropout changes what a part adds, for images of equal tokens.
 
-    If the part reads all components after its norm, there are few factors: k of N tokens are looked at, or a number is
-    dropped. If some components are dropped before the part reads them, each sum is different.
+    If the part reads all components after its norm, there are few factors: attention sees k of N tokens, or a number
+    becomes 0. If some components are dropped before the part reads them, each sum is different.
     """
     x, width = x[:, :1].repeat(1, x.shape[1], 1), x.shape[2]
     dense = torch.cos(torch.arange(width * width)).reshape(width, width)
@@ -244,14 +245,14 @@ def results_in_training(module, x, branch):
             found(module, name).zero_()
     alone = run(module, x, False)
     if not equal(alone, x):
-        return 0  # what the block does to the stream itself is judged elsewhere
+        return 0  # another check judges what the block does to the stream itself
     added, added_in_training = (result - alone for result in results)
     large = np.abs(added) > 0.3 * np.abs(added).max()
     return len(np.unique(np.round(added_in_training[large] / added[large], 2)))
 
 
 def probe_block(cls):
-    """Return a function that measures an EncoderBlock; what: "output", "learning", "fresh" or "dropout"."""
+    """Return a function that measures an EncoderBlock; `what` is "output", "learning", "fresh" or "dropout"."""
 
     def probe(what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
         sizes = np.shape(x)[-1], num_heads, hidden_width
@@ -273,18 +274,18 @@ def probe_block(cls):
 
         set_branches(0, 0)
         alone, alone_in_training = run(module, many, False), run(module, many, True)
-        plain_sum = equal(alone, many)  # what happens to the stream itself is judged elsewhere
-        for branches in ((0.01, 0), (0, 0.01)):  # so small that the rest is linear in the branch
+        plain_sum = equal(alone, many)  # another check judges the stream itself
+        for branches in ((0.01, 0), (0, 0.01)):  # the rest is linear in so small a branch
             set_branches(*branches)
             added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
             large = np.abs(added) > 0.3 * np.abs(added).max()
-            # The largest ratio: among so many images, some head keeps all tokens that it looks at.
+            # Among so many images, some head keeps all tokens that it looks at. It gives the largest ratio.
             largest = np.max(added_in_training[large] / added[large], initial=0)
             growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
-        whole, growth = equal(alone, alone_in_training), np.array(growth)  # otherwise the means are noise
+        whole, growth = equal(alone, alone_in_training), np.array(growth)  # the means are noise if not whole
         steps = np.round((np.array(means) - 1) / dropout)
         steps[growth == 2] = NONE
         return {
@@ -313,14 +314,14 @@ def all_run(module, x, names):
 
 
 def growth_in(module, x, depth, alone, dropout):
-    """Classify how the results of all parts grow in training, as `how_it_grows`; 0 if the parts do not agree.
+    """Classify, by `how_it_grows`, how the results of all parts grow in training; return 0 if the parts differ.
 
     The stream is 0, and one part at a time adds the same small number to every component but the first. The number is so
     small, compared with the eps of the last norm, that this norm hardly rescales it.
     """
     scale, shift = (found(module, f"norm.{name}").detach() for name in NORM)
     if not equal(alone, F.layer_norm(x, x.shape[-1:], scale, shift)):
-        return np.float64(1)  # what happens to the stream itself is judged elsewhere
+        return np.float64(1)  # another check judges the stream itself
     growth = set()
     with torch.no_grad():
         scale.fill_(1.0)
@@ -340,7 +341,7 @@ def growth_in(module, x, depth, alone, dropout):
 
 
 def probe_encoder(cls):
-    """Return a function that measures an Encoder; what: "output", "learning", "fresh" or "dropout"."""
+    """Return a function that measures an Encoder; `what` is "output", "learning", "fresh" or "dropout"."""
 
     def probe(what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
         sizes = depth, np.shape(x)[-1], num_heads, hidden_width
@@ -381,7 +382,7 @@ def probe_encoder(cls):
             "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
             "stream_is_never_dropped": np.bool_(whole),
-            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # seven standard errors
+            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # that is seven standard errors
             "kept_numbers_are_scaled_up": growth_in(module, many, depth, alone, dropout) if whole else NONE,
             "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), more, biases)) if whole else NONE,
         }
@@ -403,7 +404,7 @@ def sound_copy(block, num_heads, width):
     if None in parameters.values():
         raise AttributeError(f"the block no longer has {next(n for n, p in parameters.items() if p is None)}")
     hidden_width, own_width = parameters["feed_forward.0.weight"].shape
-    if own_width != width:  # PyTorch's layer grows with the square of the width
+    if own_width != width:  # a layer of a huge width would fill the memory
         raise ValueError(f"feed_forward.0 takes {own_width} components, but the block was made for {width}")
     copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
@@ -420,7 +421,7 @@ def sound_copy(block, num_heads, width):
     return copy
 
 
-FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # the right block first
+FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # a right block comes first
 
 
 def only_normalise(block):
@@ -441,7 +442,7 @@ def shares_a_norm(block):
 
 
 def faults_left(block, num_heads, x):
-    """Find which of both norms and the batch axis are fixed. Return this, and PyTorch's layer with the other faults."""
+    """Find which faults are fixed: two norms, the batch axis. Return this, and PyTorch's layer with the remaining faults."""
     copy = sound_copy(block, num_heads, x.shape[-1])
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
@@ -467,7 +468,7 @@ def repaired(repair, make_block, sizes):
 def probe_repair(repair, make_block):
     """Return a function that makes broken blocks with `make_block`, repairs them with `repair`, and measures them.
 
-    what: "block", "tokens", "activations", "gradients" or "loss"; sizes: those of the tokens, (B, N, D).
+    `what` is "block", "tokens", "activations", "gradients" or "loss"; `sizes` are those of the tokens, (B, N, D).
     """
 
     def probe(what, sizes, num_heads, hidden_width, depth, seed=0):
@@ -507,12 +508,12 @@ def probe_repair(repair, make_block):
 
 
 def probe_rope(rope):
-    """Turn a function of tensors into a function of arrays; its result must let a gradient through."""
+    """Turn a function of tensors into a function of arrays; a gradient must flow through its result."""
 
     def turn(x, positions, *base):
         given = tensor(x).requires_grad_().clone()
         turned = rope(given, tensor(positions), *base)
-        x[...] = given.detach().numpy()  # so that a change in place is seen
+        x[...] = given.detach().numpy()  # the caller must see a change in place
         if isinstance(turned, Tensor) and not turned.requires_grad:
             raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
         return {"turned": turned}

@@ -116,7 +116,7 @@ class FeedForwardInSequence(nn.Module):
 
 
 class FeedForwardWithNames(nn.Sequential):
-    """An nn.Sequential whose layers have the names of the exercise."""
+    """Is an nn.Sequential whose layers have the names of the exercise."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -173,7 +173,7 @@ class BlockOfTorchNorms(nn.Module):
 
 
 class Residual(nn.Module):
-    """The SublayerConnection of The Annotated Transformer, with pre-norm."""
+    """Follows the SublayerConnection of The Annotated Transformer, with pre-norm."""
 
     def __init__(self, norm, dropout):
         super().__init__()
@@ -493,9 +493,10 @@ RIGHT_ANSWERS = {
     "rope": ROPE,
 }
 
-# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
+# Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
+# counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"super\(\).__init__\(\); |\.(copy_|requires_grad_|xavier_uniform_)\(.*; ": "done twice is done once",
+    r"super\(\).__init__\(\); |\.(copy_|requires_grad_|xavier_uniform_)\(.*; ": "a second call changes nothing",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
     r"EncoderBlock, line \d+: self\.dropout\(self": "dropout in the part is enough",
 }

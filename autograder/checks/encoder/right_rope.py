@@ -23,7 +23,7 @@ def rope_by_complex_numbers(x, positions, base=10_000.0):
 
 
 def rope_by_rotate_half(x, positions, base=10_000.0):
-    """Put the components in the order of language models, turn them as these do, and restore the order."""
+    """Put the components in the order that language models use, rotate them, and restore the order."""
     refuse_odd(x)
     order = torch.cat([torch.arange(0, x.shape[-1], 2), torch.arange(1, x.shape[-1], 2)])
     angles = angles_of(x, positions, base)
@@ -34,7 +34,7 @@ def rope_by_rotate_half(x, positions, base=10_000.0):
 
 
 def rope_by_neighbours(x, positions, base=10_000.0):
-    """Use the second formula of the paper: each component and its neighbour."""
+    """Use the second formula of the paper, which combines each component with its neighbour."""
     refuse_odd(x)
     angles = angles_of(x, positions, base).repeat_interleave(2, dim=-1)
     neighbours = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).flatten(-2)
@@ -60,7 +60,7 @@ def rope_written_into(x, positions, base=10_000.0):
 
 
 def rope_by_lengths(x, positions, base=10_000.0):
-    """Add the angle of the turn to the angle of each point."""
+    """Add the angle of the rotation to the angle of each point."""
     refuse_odd(x)
     first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
     length, angle = torch.hypot(first, second), torch.atan2(second, first) + angles_of(x, positions, base)
@@ -68,7 +68,7 @@ def rope_by_lengths(x, positions, base=10_000.0):
 
 
 def rope_by_generators(x, positions, base=10_000.0):
-    """Use the exponential of a matrix that turns by 90 degrees."""
+    """Use the exponential of a matrix that rotates by 90 degrees."""
     refuse_odd(x)
     quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
     turns = torch.matrix_exp(angles_of(x, positions, base)[..., None, None] * quarter)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from autograder.checks.encoder import layers, oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "learning")  # the questions of the probes for which there are steps
+FORWARD = ("output", "learning")  # only these questions of the probes have steps
 
 
 @in_float64
@@ -138,6 +138,6 @@ def rope(x: Array, positions: Array, base: float = 10_000.0) -> Steps | None:
         "are the second coordinates times the sines": second * sin,
         "are the first coordinates times the sines": first * sin,
         "are the second coordinates times the cosines": second * cos,
-        "are the turned first coordinates": first * cos - second * sin,
-        "are the turned second coordinates": first * sin + second * cos,
+        "are the rotated first coordinates": first * cos - second * sin,
+        "are the rotated second coordinates": first * sin + second * cos,
     }

@@ -1,10 +1,10 @@
 """The cases of assignment 2_multihead: the arguments with which hidden stages and visible tests call each function.
 
-All sizes in a case differ, unless a mistake shows only when two agree. A case with equal sizes comes before the others,
-because there the same mistake raises an error and cannot be named.
+All sizes in a case differ, unless a mistake is visible only if two sizes are equal. A case with equal
+sizes comes before the others, because in the others the same mistake raises an error and cannot be named.
 
-Half precision is judged without a mask: well-known code hides keys with -1e9, which is right in float32 and does not exist
-in half precision.
+Half precision is judged without a mask: well-known code hides keys with -1e9, which is right in float32 and too large
+for half precision.
 """
 
 import numpy as np
@@ -163,10 +163,10 @@ def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
 
 
 def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
-    """Shift the scores of each row by a large number, which does not change the softmax; exact for a width of 4."""
+    """Shift the scores of each row by a large number, which does not change the softmax. A width of 4 is exact."""
     q, k = np.round(q * 8) / 8, np.round(k * 8) / 8
     k[..., 0] = 1
-    q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # rows at -1000, 0, 1000, … after the scale
+    q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
     return q, k, v
 
 
@@ -179,8 +179,8 @@ def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
 def in_half(rng, images: int, heads: int, tokens: int):
     """Draw queries whose score for one key is the highest by at least 20: all weights are 0 or 1, in half precision too.
 
-    Keys are different rows of signs, and a query is one of them times 20. Its score is 40 there, and at most 20 elsewhere.
-    exp(40) is far above 65504, the largest number of half precision.
+    Keys are different rows of signs. A query is one of these keys times 20. Its score for this key is 40, and for any
+    other key at most 20. exp(40) is far above 65504, the largest number of half precision.
     """
     rows = rng.permuted(np.tile(np.arange(16), (images, heads, 1)), axis=-1)[..., :tokens]
     k = 1 - 2.0 * (rows[..., None] >> np.arange(4) & 1)  # (B, H, N, 4)
@@ -242,13 +242,13 @@ def attend_edges(rng):
         Case("gradients", (*qkv(rng, 3, 5, 6, 4), "gradient")),
         Case("gradients with a mask", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5, 5), "gradient")),
         Case(
-            "a query that may look at no key",
+            "a mask that hides all keys from a query",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5, 5)),
             "M20",
         ),
         Case("an image with no visible key", (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 5)), "M20"),
         Case(
-            "a query of one head that may look at no key",
+            "a mask that hides all keys from a query in one head",
             (*qkv(rng, 2, 3, 5, 4), without_a_key(rng, 2, 3, 5, 5)),
             "M20",
         ),
@@ -267,10 +267,12 @@ def attend_visible(rng):
         ),
         Case("a mask of pairs for each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
-        Case("a query that may look at no key", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"),
+        Case(
+            "a mask that hides all keys from a query", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"
+        ),
         Case("an image with no visible key", (*whole_qkv(rng, 2, 1, 2, 3), without_a_key(rng, 2, 2)), "M20"),
         Case(
-            "a query of one head that may look at no key",
+            "a mask that hides all keys from a query in one head",
             (*whole_qkv(rng, 2, 2, 3, 2), without_a_key(rng, 2, 2, 3, 3)),
             "M20",
         ),
@@ -291,7 +293,7 @@ def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, 
 
 
 def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
-    """Return a case, with a mask if there is one; an answer that takes a mask of keys for one of queries may refuse it."""
+    """Return a case with or without a mask. An answer that reads a mask of keys as one of queries may raise an error."""
     if mask is None:
         return Case(name, arguments)
     return Case(name, (*arguments, mask), refused="M78" if mask.ndim == 2 else None)
@@ -330,7 +332,7 @@ def layer_mask(rng):
 
 
 def far_layer_case(rng):
-    """Draw one key per image, and tokens so large that many scores are below -10,000: this number then hides nothing."""
+    """Draw one visible key per image, and so large tokens that many scores are below -10,000: this score hides no key."""
     return layer_case(rng, "large tokens, one key", "output of large tokens", 2, 3, 5, 4, draw_one(rng, 2, 5))
 
 

@@ -14,7 +14,7 @@ from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
 
-HELPERS = (parameters, probes)  # these are in the set-up cell too
+HELPERS = (parameters, probes)  # the set-up cell has the text of these modules too
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 

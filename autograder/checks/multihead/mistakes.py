@@ -5,7 +5,7 @@ M31, projections over the flattened sequence, cannot be made here: the construct
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Heads and einsum"  # their heading on the page of mistakes
+ABOUT = "Heads and einsum"  # the heading of these mistakes in the book
 INSIDE = ("attend", "MultiHeadAttention")  # the layer shows what happens inside attend
 CUT = ("split_heads", "MultiHeadAttention")
 MERGED = ("merge_heads", "MultiHeadAttention")
@@ -125,7 +125,7 @@ MISTAKES = (
         way(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask[:, None]", "mask"),
         way(INSIDE, "mask[:, None]", "mask"),
         *ways(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask"),
-        # A mask of pairs is transposed after the check for empty rows; only a mask of keys has one row.
+        # A mask of pairs is transposed after the check for empty rows; a mask of keys has one row, and stays as it is.
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask if mask.shape[2] == 1 else mask.mT), "),
     ),
     Mistake(
@@ -482,7 +482,8 @@ MISTAKES = (
             "layer.in_proj_bias.copy_(mha.qkv.bias)",
             "pass",
         ),
-        # These two overlap with a bias that is left out (M83), as the variants above do: both together are one of these.
+        # The words of these two overlap with those of M83, which leaves out a bias. So tests do not combine the two: the result
+        # would still be this mistake.
         way("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)  # (3 D, D)", "pass"),
         way("to_torch", "layer.out_proj.weight.copy_(mha.out.weight)  # (D, D)", "pass"),
     ),
@@ -522,8 +523,7 @@ MISTAKES = (
     Mistake(
         "M163",
         "0 is multiplied by infinity",
-        "With a mask, results are NaN although a key may be looked at. What is 0 · ∞? Do you multiply anything by "
-        "infinity?",
+        "With a mask, results are NaN although a key is visible. What is 0 · ∞? Do you multiply anything by infinity?",
         way(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
         way(
             INSIDE,

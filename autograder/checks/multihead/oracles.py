@@ -42,7 +42,7 @@ def with_axes(mask: Tensor) -> Tensor:
 
 def refuse(mask: Tensor) -> None:
     if not mask.any(-1).all():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
 
 
 class MultiHeadAttention(nn.Module):
-    """`nn.MultiheadAttention` with the names and the parameters of our layer, so that gradients reach these."""
+    """Calls `nn.MultiheadAttention` with the parameters of our layer and under its names, so that gradients reach them."""
 
     def __init__(self, width: int, num_heads: int, dropout: float = 0.0):
         super().__init__()

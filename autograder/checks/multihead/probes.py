@@ -1,7 +1,8 @@
 """Turn the answers of exercise 2, functions of tensors and a class, into functions of arrays.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where modules are likenesses. So it uses only what both have: parameters, parts, modes, calls and gradients.
+grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). So it uses only what a module and its
+proxy have: parameters, parts, modes, calls and gradients.
 """
 
 import numpy as np
@@ -39,13 +40,13 @@ def on_tensors(function):
         results = function(*(given for _, given in pairs))
         for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
-                array[...] = left.detach().numpy()  # so that a change in place is seen
+                array[...] = left.detach().numpy()  # the caller must see a change in place
         several = results if isinstance(results, (tuple, list)) and results else (results,)
-        needed = several if asked else several[:1]  # weights that are detached cost one point, not all
+        needed = several if asked else several[:1]  # only the test of gradients refuses detached weights
         if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
             raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
         numbered = [(f"argument {place}", source) for place, (source, _) in enumerate(pairs, 1)]
-        sources = {name: source for name, source in numbered if getattr(source, "requires_grad", False)}  # no mask
+        sources = {name: source for name, source in numbered if getattr(source, "requires_grad", False)}  # no masks
         return gradients_of(several[0], sources) if asked else results
 
     return run
@@ -53,7 +54,7 @@ def on_tensors(function):
 
 def gradients_of(output, sources):
     """Run a backward pass from the output; return the gradient of each source."""
-    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # so that their sums are near 1
+    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # makes their sums near 1
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
@@ -64,14 +65,14 @@ def gradients_of(output, sources):
 
 
 def named(module):
-    """Return the parameters by the names of the exercise, even if other names came first; others by their own names."""
+    """Return the parameters by name. If a parameter has several names, the name in the exercise counts."""
     asked = {id(found(module, name)): name for name in PARAMETERS}
     return {asked.get(id(parameter), name): parameter for name, parameter in module.named_parameters()}
 
 
 def fill(module, seed):
     """Fill every parameter with numbers that depend only on its name, its shape and the seed; return the module."""
-    draw = np.random.RandomState()  # seeded again for each parameter: a new one takes ten times as long
+    draw = np.random.RandomState()  # it is seeded for each parameter, because a new one takes ten times as long
     with torch.no_grad():
         for name, parameter in named(module).items():
             draw.seed([seed, *name.encode()])
@@ -81,10 +82,10 @@ def fill(module, seed):
 
 
 def on_layer(layer_class):
-    """Turn a class into a function: it builds a layer, fills the parameters, and returns what is asked for."""
+    """Return a function that builds a layer of this class, fills its parameters, and measures what it is asked for."""
 
     def run(what, sizes, seed, x, mask=None):
-        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
         layer = layer_class(**sizes)
         there = named(layer)
         if what == "parameters":
@@ -95,7 +96,7 @@ def on_layer(layer_class):
             dropped = layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1] == 0
             share = dropped.to(torch.float32).mean()
             return {"share of zeros in the returned weights, in training": quarters(share)}
-        fill(layer.train(False), seed)  # dropout is judged separately
+        fill(layer.train(False), seed)  # another check judges dropout
         source, given = leaf(x)
         mask = None if mask is None else tensor(mask)
         if what == "weights":
@@ -104,7 +105,7 @@ def on_layer(layer_class):
                 raise TypeError("with return_weights, expected output and weights, got one value")
             return dict(zip(("output", "weights"), pair))
         large = 200 if what == "output of large tokens" else 1
-        output = alone(layer(large * given, mask=mask)) / large  # so that rounding is that of numbers near 1
+        output = alone(layer(large * given, mask=mask)) / large  # rounding is now that of numbers near 1
         x[...] = given.detach().numpy()
         if what == "gradient":
             return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
@@ -114,7 +115,7 @@ def on_layer(layer_class):
 
 
 def alone(output):
-    """Return the output of a layer that is not asked for its weights; raise an error for a pair."""
+    """Return the output of a layer that was called without return_weights; raise an error if it is no tensor."""
     if not isinstance(output, Tensor):
         raise TypeError(f"without return_weights, expected only the output, got a {type(output).__name__}")
     return output
@@ -126,7 +127,7 @@ def quarters(number):
 
 
 def shapes_of(there):
-    """Return the shape of each required parameter, (0, 0) if it is missing; raise an error if others are there instead."""
+    """Return the shapes of the required parameters, (0, 0) for a missing one. Raise an error if others replace it."""
     others = [name for name in there if name not in PARAMETERS]
     missing = [name for name in PARAMETERS if name not in there]
     if others and missing:
@@ -138,10 +139,10 @@ def shapes_of(there):
 
 
 def spread_by_dropout(layer, shape, num_heads, share):
-    """Return mean and spread of the outputs for queries, keys and values of 1: each is the sum of a row of equal weights.
+    """Return mean and spread of the outputs if all queries, keys and values are 1: an output is a sum of equal weights.
 
-    In training, both are 1; the unit of the spread over the tokens is the spread that dropout of this share gives. The
-    components of a head share its weights, so they have no spread. All numbers are rounded to quarters.
+    A right layer has mean 1 and, in training, spread 1 over the tokens: the unit is the spread that this share should cause.
+    The components of a head share its weights, so they have no spread. All numbers are rounded to quarters.
     """
     x, width = torch.ones(*map(int, shape)), int(shape[-1])
     with torch.no_grad():
@@ -161,7 +162,7 @@ def spread_by_dropout(layer, shape, num_heads, share):
 
 
 class Parts(nn.Module):
-    """The parts of a MultiHeadAttention that `to_torch` needs, so that it can be judged without one."""
+    """The parts of a MultiHeadAttention that `to_torch` needs, so that `to_torch` can be judged without that layer."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -177,10 +178,10 @@ def blocks_of(layer, names):
 
 
 def on_converter(to_torch, layer_class):
-    """Turn `to_torch` into a function: it converts a filled layer, and returns what is asked for."""
+    """Return a function that converts a filled layer by `to_torch`, and measures what it is asked for."""
 
     def run(what, sizes, seed, x):
-        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
         mha = layer_class(**sizes)
         fill(mha, seed)
         layer = to_torch(mha)
@@ -191,9 +192,9 @@ def on_converter(to_torch, layer_class):
             raise TypeError(f"expected an nn.MultiheadAttention, got a {kind}")
         if what == "parameters":
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
-            wanted += [block.T for block in wanted if block.ndim == 2]  # places from 8 on: transposed
+            wanted += [block.T for block in wanted if block.ndim == 2]  # from place 8 on, the blocks are transposed
             equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
-            numbers = torch.cat([block.flatten() for block in wanted])  # 12: our numbers, reordered; -1: others
+            numbers = torch.cat([block.flatten() for block in wanted])  # 12 if all numbers are ours, else -1
             ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
             places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
             right = {f"{name} is copied": np.bool_(place == i) for i, (name, place) in enumerate(zip(BLOCKS, places))}

@@ -185,11 +185,12 @@ RIGHT_ANSWERS = {
     "to_torch": TO_TORCH,
 }
 
-# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
+# Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
+# counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "done twice is done once",
+    r"super\(\).__init__\(\); |\.copy_\(.*; |masked_fill\(.*; ": "a second call changes nothing",
     r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
-    r"attend, line \d+: empty = .*half": "0 and 1 say the same as no and yes",
+    r"attend, line \d+: empty = .*half": "in half precision, False and True become 0 and 1",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
-    r"MultiHeadAttention, line \d+: if width % num_heads": "a divisor is asked for, and no error",
+    r"MultiHeadAttention, line \d+: if width % num_heads": "num_heads is a divisor, and the specification asks for no error",
 }

@@ -27,7 +27,7 @@ def attend_as_nanogpt(q, k, v, mask=None):
 def attend_as_annotated(query, key, value, mask=None):
     """Attend as in "The Annotated Transformer", with the error that the exercise asks for."""
     if mask is not None and not bool((mask.sum(-1) > 0).all()):
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     if mask is not None:
         mask = mask.unsqueeze(1) if mask.dim() == 3 else mask.unsqueeze(1).unsqueeze(1) if mask.dim() == 2 else mask
     d_k = query.size(-1)
@@ -82,7 +82,7 @@ def attend_head_by_head(q, k, v, mask=None):
             if mask is not None:
                 allowed = mask[image, head] if mask.ndim == 4 else mask[image]
                 if not allowed.any(dim=-1).all():
-                    raise ValueError("a query may look at no key")
+                    raise ValueError("the mask hides all keys from a query")
                 scores = scores.masked_fill(~allowed, -torch.inf)
             own = scores.softmax(-1)
             weights[image, head] = own
@@ -141,7 +141,7 @@ def attend_noticing_nan(q, k, v, mask=None):
         scores = scores.masked_fill(with_axes(mask).logical_not(), float("-inf"))
     weights = scores.softmax(dim=3)
     if weights.isnan().any():
-        raise ValueError("a query may look at no key")
+        raise ValueError("the mask hides all keys from a query")
     return torch.einsum("bhij,bhjd->bhid", weights, v), weights
 
 
@@ -164,7 +164,7 @@ ATTEND = {
 
 
 class LayerAsMinGPT(nn.Module):
-    """The layer of minGPT and nanoGPT."""
+    """Follows the layer of minGPT and nanoGPT."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -191,7 +191,7 @@ class LayerAsMinGPT(nn.Module):
 
 
 class LayerAsTimm(nn.Module):
-    """The layer of timm's vision transformers."""
+    """Follows the layer of timm's vision transformers."""
 
     def __init__(self, width, num_heads=8, dropout=0.0):
         super().__init__()
@@ -221,7 +221,7 @@ class LayerAsTimm(nn.Module):
 
 
 class LayerAsViTPytorch(nn.Module):
-    """The layer of vit-pytorch, with unflatten instead of rearrange, and with parts that hold no parameters."""
+    """Follows the layer of vit-pytorch, with unflatten instead of rearrange, and has parts without parameters."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -245,7 +245,7 @@ class LayerAsViTPytorch(nn.Module):
 
 
 class LayerOfThreeProjections(nn.Module):
-    """Has three projections, as The Annotated Transformer; their weights are rows of the packed layer."""
+    """Has three projections, as The Annotated Transformer has. Their weights are rows of the packed layer."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -275,7 +275,7 @@ class LayerOfThreeProjections(nn.Module):
 
 
 class LayerByFlash(nn.Module):
-    """Uses `F.scaled_dot_product_attention`, as nanoGPT and torchtune do; computes the weights only if asked for them."""
+    """Uses `F.scaled_dot_product_attention`, as nanoGPT and torchtune do, and computes the weights only on request."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -320,7 +320,7 @@ class LayerHeadByHead(nn.Module):
 
 
 class LayerByBmm(nn.Module):
-    """Joins images and heads in one axis, as in d2l and fairseq; the axis of tokens comes first on the way."""
+    """Joins images and heads in one axis, as in d2l and fairseq. In between, the axis of tokens comes first."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()
@@ -343,7 +343,7 @@ class LayerByBmm(nn.Module):
 
 
 class LayerByEinsum(nn.Module):
-    """Uses one einsum from tokens to heads and one back; the weights are viewed as (3, H, d, D) and (D, H, d)."""
+    """Uses one einsum from tokens to heads and one back, with the weights viewed as (3, H, d, D) and (D, H, d)."""
 
     def __init__(self, width, num_heads, dropout=0.0):
         super().__init__()

@@ -7,7 +7,7 @@ from autograder.checks import steps
 from autograder.checks.multihead import oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "weights", "gradient")  # the questions of the layer's probe for which there are steps
+FORWARD = ("output", "weights", "gradient")  # only these questions of the layer's probe have steps
 
 
 def bilinear(x: Array, w: Array, y: Array, *_asked: str) -> Steps:

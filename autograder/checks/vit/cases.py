@@ -10,7 +10,7 @@ from autograder.judge.exercise import Case
 
 
 def patchify_one_channel_cases(rng):
-    """The first case has as many patches as pixels in each: there mistakes keep the shape."""
+    """Return cases. The first has as many patches as pixels in each patch, so mistakes keep the shape."""
     return [
         Case("as many patches as pixels", ("patches", rng.normal(size=(3, 1, 4, 4)), 2)),
         Case("4 images of 6×6, patches of 3×3", ("patches", rng.normal(size=(4, 1, 6, 6)), 3)),
@@ -142,7 +142,7 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
-# Sizes for dropout: few tokens, and a head that shows each of their numbers, so that few images give 2000 numbers.
+# For dropout, there are few tokens, and the head shows each of their numbers: so few images give 2000 numbers.
 DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
 
 
@@ -195,7 +195,7 @@ def vit_visible_cases(rng):
 
 
 def data(rng, sizes, seed, training, channels=2, side=3, classes=4, scale=0.5):
-    """Draw images and labels; the model of this seed is right for most labels, so that no accuracy is at chance."""
+    """Draw images and labels; the model of this seed is right for most labels, so no accuracy is near chance."""
     images = scale * rng.normal(size=(sum(sizes), channels, side, side))
     with torch.no_grad():
         scores = measures.model_by_mode(images.shape[1:], classes, seed).train(training)(measures.float_tensor(images))
@@ -225,7 +225,7 @@ def train_step_cases(rng):
 
 
 def train_mean_cases(rng):
-    """A wrong step does not change the means: the rate is 0, or there is a single batch."""
+    """Return cases whose means a wrong step cannot change: the rate is 0, or there is a single batch."""
     return [
         epoch_case("one batch", rng, "means", (17,), rate=2.0),
         epoch_case("a last batch of another size", rng, "means", (12, 12, 12, 5), rate=0.0),
@@ -282,7 +282,7 @@ def evaluate_visible_cases(rng):
 
 
 def draw_weights(rng, *shape):
-    """Draw weights: (depth, B, H, N, N), each row a softmax."""
+    """Draw weights, (depth, B, H, N, N); each row is a softmax."""
     scores = np.exp(1.5 * rng.normal(size=(*shape, shape[-1])))
     return scores / scores.sum(axis=-1, keepdims=True)
 

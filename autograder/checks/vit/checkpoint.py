@@ -28,12 +28,13 @@ from autograder.sandbox.host.kernel import Kernel, KernelLost
 from solutions.vit import ViT
 
 READER = Path(__file__).with_name("checkpoint_reader.py")
-RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the answer: only a grader may use it, to prove that it works
-MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: they normalise the inputs of a ViT
+RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to prove that it works
+MEAN, STD = 0.1307, 0.3081  # those of MNIST's training images normalise the inputs of a ViT
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
 # The share that each step needs on the stand-in, by its share on MNIST. Weights that were trained on MNIST do worse on the
 # stand-in, and nobody may lose points because the grader lacks MNIST. So each number is at least four standard errors (of
-# 347 images) below the results of four runs (87 to 91 % on MNIST: 57 to 64 %; 95 to 96 %: 74 to 82 %; 97 %: 84 to 88 %).
+# 347 images) below the results of four runs: with 87 to 91 % on MNIST, weights had 57 to 64 % on the stand-in; with 95 to
+# 96 %, 74 to 82 %; with 97 %, 84 to 88 %.
 # Weights that were trained on the stand-in had 96 to 98 %.
 ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # Weights with a likeness above this number count as those of the book. The book's weights with noise of 0.1 and 0.3 of each
@@ -45,7 +46,7 @@ ALIKE = 0.7
 # Models of four other seeds, of the book's own seed after 47 and 190 steps, and of its first parameters had no unit above
 # 0.60. If the share of such units is at least COPIED, the file is refused; if it is at least ASKED, a person is asked.
 SAME_UNIT, COPIED, ASKED = 0.8, 0.5, 0.05
-START_SECONDS = 120.0  # until PyTorch is loaded: not the file's time; 2 s on an idle machine
+START_SECONDS = 120.0  # the limit for loading PyTorch, which takes 2 s on an idle machine
 WRAPPED = ("_orig_mod.", "module.")  # prefixes of names in a model that was compiled, or distributed over GPUs
 
 
@@ -54,7 +55,7 @@ class HeldOut:
     """Images that no student had in the notebook."""
 
     name: str  # "MNIST" or "stand-in"
-    images: np.ndarray  # (layouts, B, 28, 28), uint8: in one or several layouts, of which the best counts
+    images: np.ndarray  # (layouts, B, 28, 28), uint8; the best of the layouts counts
     labels: np.ndarray  # (B,)
     # (1000, 10): the scores of the book's weights for `negatives`; None if these weights may be submitted
     published: np.ndarray | None = None
@@ -65,9 +66,9 @@ class Verdict:
     """The result of judging a file."""
 
     problem: str = ""  # why the file cannot be used; "" if it can
-    right: int = 0  # images that were recognised
+    right: int = 0  # the number of recognised images
     of: int = 0
-    on: str = ""  # which images: "MNIST" or "stand-in"
+    on: str = ""  # the name of the images: "MNIST" or "stand-in"
     question: str = ""  # a question that only a person can decide; "" if there is none
 
     def __str__(self) -> str:
@@ -90,7 +91,7 @@ _verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", defaul
 
 @contextlib.contextmanager
 def judging(verdicts: dict[str, Verdict]) -> Iterator[None]:
-    """Let `check` look these verdicts up for a while."""
+    """Let `check` look these verdicts up inside a with block."""
     before = _verdicts.set(verdicts)
     try:
         yield
@@ -125,8 +126,8 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
     """Judge a submitted file. The result depends only on the arguments.
 
     Args:
-        name: The name that it should have.
-        content: Its bytes; a text that says why they could not be taken; None if it was not submitted.
+        name: The name that the file should have.
+        content: Its bytes, or a text that says why they could not be taken; None if it was not submitted.
         held_out: The images.
         limits: The limits of the sandbox that reads it.
         sandboxed: False only if the instructor asked for it.
@@ -154,7 +155,7 @@ def read(
     """Read the weights of a ViT from a file that may be hostile. Arguments as in `judge`.
 
     Returns:
-        The weights by name, in float32; and what is wrong with the file and how to fix it, "" if it can be used.
+        The weights by name, in float32; and a text that says what is wrong with the file and how to fix it, or "".
     """
     save = f'Write it with torch.save(model.state_dict(), "{name}"), where model is the ViT() that you trained.'
     if content is None:
@@ -169,7 +170,7 @@ def read(
         numbers = {} if problem else {key: about["numbers"] for key, about in _entries(reply).items()}
     except KernelLost as lost:
         return {}, f"{name} cannot be read; the process that reads it ended. {lost} {save}"
-    except (KeyError, TypeError, ValueError, AttributeError):  # the reader never gives such a reply
+    except (KeyError, TypeError, ValueError, AttributeError):  # only a hostile file causes such a reply
         return {}, f"{name} cannot be read. {save}"
     return numbers, f"{problem} {save}" if problem else ""
 
@@ -222,7 +223,7 @@ def problem_of(reply: dict[str, Any], name: str) -> str:
 
 
 def _entries(reply: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the entries of the file by plain name; if several have the same name, the last one."""
+    """Return the entries of the file by plain name; if several have the same name, the last one counts."""
     return {_plain_name(key): about for key, about in reply["entries"]}
 
 
@@ -302,10 +303,10 @@ def negatives(held_out: HeldOut) -> np.ndarray:
 
 
 def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
-    """Return the likeness of the scores on `negatives` of these weights and of the book's weights, from -1 to 1.
+    """Return how similar the scores of these weights and of the book's weights are on `negatives`, from -1 to 1.
 
-    Factors of weights, and the order of heads and units, do not change the scores. The median image decides, so that a few
-    images cannot.
+    Factors of weights, and the order of heads and units, do not change the scores. The median over the images counts, so a few
+    images cannot decide.
     """
     ours, theirs = map(_centred, (scores_of(weights, negatives(held_out)), torch.from_numpy(held_out.published)))
     return float(torch.cosine_similarity(ours, theirs, dim=-1).median())
@@ -325,7 +326,7 @@ def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> I
     patches, positions = "patch_embedding.projection.weight", "position_embedding"
     yield torch.arange(len(ours[patches]))
     yield _nearest(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
-    # without the mean of the patches: a number may be added to all positions and subtracted from the bias
+    # The mean over the patches is removed, because it can be moved from the positions to the bias.
     looks = [weights[positions][0, 1:].T - weights[positions][0, 1:].mean(dim=0)[:, None] for weights in (theirs, ours)]
     yield _nearest(*looks).argmax(dim=-1)
 
@@ -335,7 +336,7 @@ def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order
     found = []
     for name in theirs:
         if name.endswith("linear1.weight"):
-            norm = name.replace("linear1", "norm2")  # its factors may be moved into the layer after it
+            norm = name.replace("linear1", "norm2")  # its factors can be moved into linear1
             mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
             found.append(_nearest(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
     return float((torch.cat(found) > SAME_UNIT).float().mean())
@@ -376,14 +377,14 @@ def held_out(root: Path | None = None) -> HeldOut:
             downloaded once. If there is no MNIST, its stand-in is used.
     """
     images = _mnist(root or os.environ.get("MNIST_ROOT")) or stand_in()
-    if not RECORD.exists():  # then nobody is graded: `grade` needs it to prove that it works
+    if not RECORD.exists():  # without it nobody is graded: `grade` needs it to prove that it works
         return images
     scores = scores_of(published_weights(), negatives(images))
     return replace(images, published=scores.numpy())
 
 
 def _mnist(root: Path | str | None) -> HeldOut | None:
-    """Return MNIST's test set from a folder, None if it is not there; by default from our folder, downloaded once."""
+    """Return MNIST's test set from a folder, or None if it is not there. By default, download it once to our folder."""
     if root and not Path(root, "MNIST").is_dir():
         return None
     import torchvision  # takes two seconds, so only the assignment with a file imports it
@@ -393,7 +394,7 @@ def _mnist(root: Path | str | None) -> HeldOut | None:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             mnist = torchvision.datasets.MNIST(root or ROOT / "data", train=False, download=not root)
-    except (RuntimeError, OSError):  # torchvision's errors if there is none
+    except (RuntimeError, OSError):  # torchvision raises these if there is no MNIST
         return None
     finally:
         socket.setdefaulttimeout(patience)

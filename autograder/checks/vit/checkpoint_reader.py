@@ -15,7 +15,7 @@ MAX_NUMBERS = 2**20  # numbers that are sent; a ViT has 204,000
 
 
 def read_weights(text: str) -> dict:
-    """Read a file as `torch.save` writes it, tensors and containers only.
+    """Read a file that `torch.save` wrote, if it has only tensors and containers.
 
     Args:
         text: The bytes of the file, in base64.

@@ -102,7 +102,7 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (parameters, descent, measures, probes)  # these are in the set-up cell too
-FOR_ANSWERS = "from collections.abc import Iterable"  # what the set-up cell imports in addition to NumPy and PyTorch
+HELPERS = (parameters, descent, measures, probes)  # the set-up cell has the text of these modules too
+FOR_ANSWERS = "from collections.abc import Iterable"  # the set-up cell imports this in addition to NumPy and PyTorch
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)

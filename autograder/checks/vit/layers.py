@@ -1,7 +1,7 @@
 """PyTorch's own layers under the names of exercise 4.
 
 A student's `ViT` is judged with this `PatchEmbedding` instead of the student's own. The sandbox runs the text of this
-file, so it holds nothing that students do not have.
+file, so it uses only what students have too.
 """
 
 import torch.nn.functional as F

@@ -17,9 +17,9 @@ def float_tensor(array):
 
 
 class ByMode(nn.Module):
-    """Doubles in training, as a dropout of a half doubles what it keeps; counts its rows."""
+    """Doubles its input in training, as dropout of a half doubles what it keeps, and counts rows."""
 
-    rows = 0  # of all instances: an evaluation may work on a copy
+    rows = 0  # all instances count together, because an evaluation may work on a copy
 
     def forward(self, x):
         """Return x / 20, or x / 10 in training: so small that no gradient of a linear layer is longer than 1."""
@@ -33,7 +33,7 @@ def note_graph(layer, given, output):
 
 
 def model_by_mode(shape, classes, seed):
-    """Make a linear classifier that behaves differently in its two modes, with a batch norm that remembers."""
+    """Make a linear classifier that behaves differently in its two modes, with a batch norm that has buffers."""
     pixels = int(np.prod(shape))
     model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(pixels, affine=False), ByMode(), nn.Linear(pixels, classes))
     model[-1].graph = False
@@ -55,7 +55,7 @@ def batches_for_test(images, labels, sizes, kind):
 def train_by_heart(train_epoch, images, labels):
     """Train a small network for 30 epochs on 64 images; return their scores, (64, 5)."""
     with torch.random.fork_rng():
-        torch.default_generator.manual_seed(0)  # torch.manual_seed takes milliseconds: it seeds all devices
+        torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
         model = nn.Sequential(
             nn.Flatten(), nn.Linear(images[0].numel(), 48), nn.GELU(), nn.Dropout(0.1), nn.Linear(48, 5)
         )
@@ -71,7 +71,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
-    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an evaluation may leave it in this mode
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an earlier evaluation may leave this mode
     optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
@@ -87,7 +87,7 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
         if what == "means":
             return {"result": evaluate(model, batches_for_test(images, labels, sizes, kind))}
         weight = model[-1].weight
-        weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias has none
+        weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias gets none
         left = []
         for training in (True, False):
             model.train(training)
@@ -100,7 +100,7 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
 
 
 def state_of(model):
-    """Return what an evaluation may change: numbers by kind, modes, and whether gradients are switched on."""
+    """Return what an evaluation could change: numbers by kind, modes, and whether gradients are switched on."""
     weight, bias = model[-1].parameters()
     no_gradient = weight.grad is None or bias.grad is not None
     return {

@@ -2,7 +2,7 @@
 
 from autograder.judge.mistake import Mistake, way, ways
 
-ABOUT = "Patches, the Vision Transformer and its training"  # their heading on the page of mistakes
+ABOUT = "Patches, the Vision Transformer and its training"  # the heading of these mistakes in the book
 LOOPS = ("train_epoch", "evaluate")
 
 # AFTER_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
@@ -34,7 +34,7 @@ BATCHES_COUNTED = (
 )
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
-AFTER_ROW = "  # (B, N)"
+AFTER_ROW = "  # (B, 1 + N)"
 ROWS_TO_ONE = "\n    mixing = mixing / mixing.sum(dim=-1, keepdim=True)"
 EMBEDDING = "PatchEmbedding"
 POSITIONED = " + self.position_embedding"
@@ -228,7 +228,7 @@ MISTAKES = (
         "M55",
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
-        # The loss is that of the last batch, or the accuracy, or both.
+        # The loss is that of the last batch, or the accuracy is, or both are.
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
@@ -264,7 +264,7 @@ MISTAKES = (
         "batches of unequal size have equal weight",
         "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
         "number of images?",
-        # The accuracy is a mean of batches, or the loss, or both.
+        # The accuracy is a mean over batches, or the loss is, or both are.
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
         way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -664,7 +664,7 @@ MISTAKES = (
         "M152",
         "the blocks are not multiplied",
         "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
-        # Only the mean of all blocks is used, only the last block, or only the first.
+        # The rollout uses only the mean of all blocks, only the last block, or only the first.
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[1:]", "[]"),

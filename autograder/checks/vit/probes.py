@@ -1,7 +1,8 @@
 """Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`. The hidden
-checks run it in the grader's process, where the student's modules are likenesses, and judge what `measures` found.
+checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). They judge what
+`measures` found.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ def on_tensors(function):
         before = given.clone()
         result = called(function, given, *others).detach()
         if not torch.equal(given, before):
-            array[...] = given.numpy()  # so that a change in place is seen
+            array[...] = given.numpy()  # the caller must see a change in place
         return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ only in the shape
 
     return run
@@ -64,14 +65,14 @@ def shapes_of_vit(sizes):
 
 
 def drawn(seed, index, name, shape):
-    """Draw the value of one parameter; the same for the student's module and for ours."""
+    """Draw the value of one parameter. It is the same for the student's module and for ours."""
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = 1 / np.sqrt(np.prod(shape[1:])) if name.endswith("weight") and len(shape) > 1 else 0.5
     return float_tensor(spread * numbers + (len(shape) == 1 and "norm" in name and name.endswith("weight")))
 
 
 def load(module, shapes, seed):
-    """Fill the parameters, of any shape, with drawn values. Return which ones exist, and the number of others."""
+    """Fill the parameters, of any shape, with drawn values. Return which ones exist, and the number of other parameters."""
     parameters, others = looked_up(module, shapes)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
@@ -83,21 +84,21 @@ def load(module, shapes, seed):
 
 
 def shape_of(parameter, axes):
-    """Return the shape of a parameter as an array of so many numbers; all are 0 if there is no parameter."""
+    """Return the shape of a parameter as an array with one number for each axis; all are 0 if there is no parameter."""
     shape = () if parameter is None else tuple(parameter.shape)
     return np.array([*shape, *[0] * (axes - len(shape))], dtype=float)
 
 
 def backward(output):
     """Run a backward pass from the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
-    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # in float32, large ones would be wrong
+    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # in float32, large angles would be wrong
     slopes = torch.cos(angles).reshape(output.shape)
     if output.requires_grad:
         (output * slopes.to(output)).sum().backward()
 
 
 def number_or_nan(there):
-    """Return 1, or NaN if there are parameters that we did not fill: their results are random."""
+    """Return 1, or NaN if there are parameters that we did not fill, because the results are then random."""
     return np.nan if there[-1] else 1.0
 
 
@@ -132,7 +133,7 @@ def learned_by(module, shapes, images, seed):
 
 
 def probe_patch_embedding(cls):
-    """Return a function that measures a PatchEmbedding; what: "output", "learning", "parts" or "runs"."""
+    """Return a function that measures a PatchEmbedding; `what` is "output", "learning", "parts" or "runs"."""
 
     def probe(what, images, sizes, seed=0):
         module, shapes = cls(**sizes), shapes_of_projection(sizes)
@@ -194,8 +195,8 @@ def positions_of(module, shapes, images, seed):
     of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
     sizes = of_positions.norm(dim=-1).numpy()
     sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
-    own = [equal(sums[0], direction) for direction in sums[1:]]  # a factor is judged elsewhere
-    own = own if of_class_token.any() else (1.0, 0.0)  # a token that does not learn is judged elsewhere
+    own = [equal(sums[0], direction) for direction in sums[1:]]  # another check judges a factor
+    own = own if of_class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
@@ -211,7 +212,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def dropped_of(module, shapes, depth, images, seed):
-    """Make tokens only positions, or only the class token, that pass unchanged: does dropout act on the token that is read?"""
+    """Does dropout act on the token that is read? Test with tokens that are only positions, then only the class token."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
@@ -219,7 +220,7 @@ def dropped_of(module, shapes, depth, images, seed):
         fill(module, ["position_embedding", "class_token"])
         if not equal(evaluated, run(module, images)):
             return 1 - equal(evaluated, trained)
-    return 1.0  # neither of them is read, which is judged elsewhere
+    return 1.0  # neither of them is read; another check judges that
 
 
 def nearest(factor):
@@ -252,9 +253,9 @@ def how_dropped(module, shapes, depth, images, seed, parts):
     zeros = trained < -1e-3  # dropped numbers are below the mean
     return {
         "reach_the_classifier": np.bool_(unit > 1e-9),
-        "dropped_once": np.bool_(once),  # each number is dropped or kept, with nothing between
+        "dropped_once": np.bool_(once),  # each number is either 0 or fully kept
         "dropped_independently": np.bool_(once and (zeros != zeros[0]).any()),
-        # With 2000 numbers, the standard error is 0.01: every border is at least seven of them away from a known share.
+        # With 2000 numbers, the standard error is 0.01: every border is at least seven standard errors from a known share.
         "dropped_share": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
         "factor_of_kept_numbers": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
     }
@@ -264,7 +265,7 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     """Measure where dropout acts: on the tokens with their positions, in the encoder, and only in training."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
-    whole = load(module, shapes, seed)[:-1].all()  # otherwise it may hold random numbers that we cannot copy
+    whole = load(module, shapes, seed)[:-1].all()  # if not, it may hold random numbers that we cannot copy
     without.load_state_dict(module.state_dict(), strict=False)
     evaluated = [run(module, images) for _ in range(2)]
     plain = run(without, images) if whole else evaluated[1]
@@ -286,7 +287,7 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
 
 
 def probe_vit(cls):
-    """Return a function that measures a ViT; what: "output", "parts", "reading", "positions", "learning" or "dropout"."""
+    """Return a function that measures a ViT; `what` is "output", "parts", "reading", "positions", "learning" or "dropout"."""
 
     def probe(what, images, sizes, seed=0, dropout=0.0):
         shapes = shapes_of_vit(sizes)
@@ -370,10 +371,10 @@ def judge_evaluation(left, what, *_):
 
 
 def probe_train_epoch(train_epoch, measure=measure_training):
-    """Return a function that measures `train_epoch`; what: "steps", "means" or "overfit"."""
+    """Return a function that measures `train_epoch`; `what` is "steps", "means" or "overfit"."""
     return lambda *arguments: judge_training(measure(train_epoch, *arguments), *arguments)
 
 
 def probe_evaluate(evaluate, measure=measure_evaluation):
-    """Return a function that measures `evaluate`; what: "means" or "unchanged"."""
+    """Return a function that measures `evaluate`; `what` is "means" or "unchanged"."""
     return lambda *arguments: judge_evaluation(measure(evaluate, *arguments), *arguments)

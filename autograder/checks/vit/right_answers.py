@@ -192,7 +192,7 @@ TRAIN_EPOCH = {
 
 
 def evaluate_like(context):
-    """Make an evaluation that builds no graph because of this context."""
+    """Return an evaluation that runs in this context, which builds no graph."""
 
     def evaluate(model, batches):
         was_training = model.training
@@ -255,7 +255,7 @@ def evaluate_detached(model, batches):
 
 
 def evaluate_in_try(model, batches):
-    """Restore the mode and the gradients' switch, whatever happens."""
+    """Restore the mode, and whether gradients are on, after any error too."""
     training, before = model.training, torch.is_grad_enabled()
     torch.set_grad_enabled(False)
     totals = torch.zeros(3, dtype=torch.float64)
@@ -413,16 +413,17 @@ RIGHT_ANSWERS = {
     "attention_rollout": ROLLOUT,
 }
 
-# Mutations that are right too, with the reason. Each is written "softmax, line 3: a - b -> a + b"; lines count from the `def`.
+# Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
+# counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"super\(\).__init__\(\); |zero_grad\(\); ": "done twice is done once",
+    r"super\(\).__init__\(\); |zero_grad\(\); ": "a second call changes nothing",
     r"(evaluate|attention_rollout), .*detach": "no gradient was asked for",
     r"(patchify|PatchEmbedding), line \d+: -2 -> 2$": "images have four axes",
     r"(train_epoch|evaluate), line \d+: -1 -> 1$": "scores have two axes",
-    r"attention_rollout, line \d+: 1 -> 2$": "the last two axes are of one size",
+    r"attention_rollout, line \d+: 1 -> 2$": "the last two axes have the same size",
     r"attention_rollout, line \d+: torch.eye.*to": "all checks run on one device, in one precision",
     r"(train_epoch|evaluate), line \d+: float\(": "a tensor of one number will do",
-    r"train_epoch, line \d+: loss\.detach\(\) -> loss": "the number is the same; what it costs is memory",
+    r"train_epoch, line \d+: loss\.detach\(\) -> loss": "the number is the same; only the memory differs",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
-    r"ViT, line \d+: (0\.02|torch\.zeros)": "where class token and positions start is left open",
+    r"ViT, line \d+: (0\.02|torch\.zeros)": "the specification leaves the initial class token and positions open",
 }

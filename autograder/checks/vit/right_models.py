@@ -159,7 +159,7 @@ def embed_by_einsum(module, images):
 
 
 class EmbeddingInSequence(nn.Sequential):
-    """An nn.Sequential whose first part is the projection."""
+    """Is an nn.Sequential whose first part is the projection."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()
@@ -319,7 +319,7 @@ def vit_with_added_class_position(self, images):
 def vit_by_stack(self, images):
     tokens = [self.class_token[0, 0].expand(len(images), -1), *self.patch_embedding(images).unbind(1)]
     tokens = torch.stack([t + p for t, p in zip(tokens, self.position_embedding[0])], dim=1)
-    return self.head(self.encoder(self.dropout(tokens)))[:, 0]  # every token gets scores; one is read
+    return self.head(self.encoder(self.dropout(tokens)))[:, 0]  # every token gets scores, and only one token is read
 
 
 def vit_in_a_buffer(self, images):
@@ -341,7 +341,7 @@ def vit_block_by_block(self, images):
     x = self.dropout(torch.add(x, self.position_embedding))
     for block in self.encoder.blocks:
         x = block(x)
-    return self.head(self.encoder.norm(x[:, 0]))  # a norm acts on each token by itself
+    return self.head(self.encoder.norm(x[:, 0]))  # a norm acts on each token separately
 
 
 def vit_by_functions(self, images):

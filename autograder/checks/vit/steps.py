@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 from autograder.checks.vit import layers, oracles, probes
 
-FORWARD = ("output", "learning")  # the questions of the probes for which there are steps
+FORWARD = ("output", "learning")  # only these questions of the probes have steps
 
 
 @in_float64
