@@ -43,7 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Build the exercise notebooks of this book, grade what was submitted, and say which mistake it is.",
+    help="Make the exercise notebooks and the book, grade submissions, and name the mistakes in them.",
 )
 for name, function in COMMANDS.items():
     app.command(name)(explaining_files(function))
@@ -64,7 +64,7 @@ def main() -> None:
         except OSError as error:
             if error.errno not in NOT_OURS or error.filename is None:
                 raise
-            said = f"{error.filename}: {error.strerror}. Where this command works, it has to be able to read and write"
+            said = f"{error.filename}: {error.strerror}. This command must be able to read and write there"
             raise SystemExit(stopped(said).exit_code) from None
 
 

@@ -15,12 +15,14 @@ from autograder.commands.selection import all_assignments
 
 
 def build(
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a generated file is stale.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail if a generated file is older than its source.")
+    ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Make those again too whose sources did not change.")
+        bool, typer.Option("--all", help="Also make the files again whose sources did not change.")
     ] = False,
 ) -> None:
-    """Make exercises/, the chapters' notebooks for Colab and the page of mistakes from their sources."""
+    """Make the notebooks of the exercises, the chapters' notebooks for Colab and the list of known mistakes."""
     from autograder.files import write_atomically
     from autograder.imports import ROOT
     from autograder.publish.build import build_all, stale_files
@@ -46,16 +48,17 @@ def build(
 
 def student_version(
     students: Annotated[
-        Path, typer.Option("--students", help="The folder to write; empty, or a student version that is written again.")
+        Path, typer.Option("--students", help="The folder to write: an empty folder, or an earlier student version.")
     ],
     course: CourseOption = COURSE,
     only: Annotated[
-        str | None, typer.Option(help="Its assignments, with commas: 1_attention,2_multihead. All by default.")
+        str | None,
+        typer.Option(help="Assignments with commas between them. By default those of course.toml, or else all."),
     ] = None,
 ) -> None:
-    """Write the student version: a repository with book and exercises, your addresses, and no answer.
+    """Write the student version: a repository with the book and the exercises, with your addresses and without answers.
 
-    COURSE/course.toml says where it will be: repository = "https://github.com/YOU/COURSE".
+    COURSE/course.toml must name its address: repository = "https://github.com/YOU/COURSE".
     """
     from autograder.publish.student_version import write_student_version
     from autograder.settings import read_settings
@@ -71,20 +74,21 @@ def student_version(
 
 
 def book(
-    pdf: Annotated[bool, typer.Option("--pdf", help="Print it as a PDF too, with Chromium.")] = False,
-    epub: Annotated[bool, typer.Option("--epub", help="Write it as an EPUB too.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Also print the book as a PDF, with Chromium.")] = False,
+    epub: Annotated[bool, typer.Option("--epub", help="Also write the book as an EPUB.")] = False,
     solutions: Annotated[
-        bool, typer.Option("--solutions", help="With the answers in them, in files with another name.")
+        bool,
+        typer.Option("--solutions", help="Put the answers into the PDF and the EPUB; these files get other names."),
     ] = False,
 ) -> None:
     """Build the book into _build/html, with warnings as errors. An unchanged book is not built again.
 
-    A PDF and an EPUB are written next to its pages. They lack the pages for instructors.
+    A PDF and an EPUB are written next to the pages. They do not contain the pages for instructors.
     """
     from autograder.publish.book import BookError, build_book, find_browser
 
     if solutions and not (pdf or epub):
-        raise stopped("the book's pages have the answers: --solutions goes with --pdf or --epub")
+        raise stopped("the book's pages always have the answers: use --solutions only with --pdf or --epub")
     with stopping_at(BookError), Bars() as bars:
         if pdf:
             find_browser()  # checked before the pages, which take minutes
@@ -118,12 +122,12 @@ def record(
 
 def mutants(
     assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the matrix as JSON.")] = False,
-    seed: Annotated[int | None, typer.Option(help="The seed of the checks' inputs; a new one by default.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    seed: Annotated[int | None, typer.Option(help="The seed of the tests' inputs; by default a new seed.")] = None,
 ) -> None:
-    """Prove the checks: every known mistake must be caught and named, every correct answer must pass.
+    """Test the hidden tests: they must catch and name every known mistake, and every correct answer must pass.
 
-    Exits with 1 otherwise.
+    If one of these fails, the exit code is 1.
     """
     from autograder.judge.kill_matrix import kill_matrix
     from autograder.report.tables import matrix_in_words, matrix_table

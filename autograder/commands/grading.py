@@ -32,33 +32,39 @@ def grade(
     course: CourseOption = COURSE,
     regrade: Annotated[
         bool,
-        typer.Option("--regrade", help="Grade again what was graded, on new inputs; points from manual grading stay."),
+        typer.Option("--regrade", help="Grade all submissions again, on new inputs; your manual points are kept."),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="The seed of the hidden checks' inputs; by default a new one for a new run.")
+        int | None,
+        typer.Option(
+            help="The seed of the hidden tests' inputs. By default, the first run and --regrade draw one; other runs reuse it."
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How many at once on this machine; by default one for each processor, as memory allows."
+            min=1,
+            help="How many submissions to grade at the same time; by default one for each processor, if memory allows.",
         ),
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="The address of a Dask scheduler, tcp://HOST:8786, whose workers grade.")
+        str | None, typer.Option(help="Grade on the workers of the Dask scheduler with this address, tcp://HOST:8786.")
     ] = None,
     no_sandbox: Annotated[
         bool, typer.Option("--no-sandbox", help="Run students' code without protection. At your own risk.")
     ] = False,
     fresh_kernels: Annotated[
         bool,
-        typer.Option("--fresh-kernels", help="Start each kernel afresh, not forked from one with PyTorch: slower."),
+        typer.Option(
+            "--fresh-kernels", help="Start each kernel without a parent that has imported PyTorch; this is slower."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Grade the submissions in COURSE/submitted/STUDENT/ASSIGNMENT/, and show a table of scores for each assignment.
 
-    Only new and changed submissions are graded. Points go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once;
-    the next run continues.
+    Only new and changed submissions are graded. Points go to nbgrader's gradebook, COURSE/gradebook.db. Ctrl-C stops at once:
+    finished results are kept, and the next run grades the rest.
     """
     from autograder.report.report import scores_of
     from autograder.sandbox.host.bubblewrap import Limits
@@ -147,14 +153,17 @@ def settle(
     student: Annotated[str, typer.Argument(help="The id of the student.")],
     assignment: AssignmentArgument,
     course: CourseOption = COURSE,
-    keep: Annotated[bool, typer.Option("--keep", help="The points stay as they are.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the points as they are.")] = False,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="NAME", help="Which of several files counts; it is graded next.")
+        str | None,
+        typer.Option(
+            "--file", metavar="NAME", help="Name the file that counts, if there are several; the next run grades it."
+        ),
     ] = None,
 ) -> None:
     """Decide about a submission that needs a look. Without an option, show the questions and the content of the files.
 
-    A decision is valid for these files and these questions. A new submission is asked about again.
+    A decision is valid until the files or the questions change.
     """
     from autograder.course.settled import Decision, read_decisions, write_decision
     from autograder.grade.grade import load_assignment
@@ -190,12 +199,10 @@ def settle(
 
 
 def submit_check(
-    file: Annotated[
-        Path, typer.Argument(help="The notebook that you are about to submit.", exists=True, dir_okay=False)
-    ],
-    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run it in the grader's sandbox.")] = False,
+    file: Annotated[Path, typer.Argument(help="The notebook that you want to submit.", exists=True, dir_okay=False)],
+    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run the notebook in the grader's sandbox.")] = False,
 ) -> None:
-    """Say what the grader would repair in a notebook, and what the visible tests say of it. Gives no points."""
+    """Show what the grader would repair in a notebook, and the results of the visible tests. This gives no points."""
     from autograder.files import Unreadable, shown
     from autograder.grade.submit_check import submit_check
     from autograder.imports import ROOT

@@ -29,16 +29,17 @@ SYSTEMS = ("moodle", "canvas", "csv")
 def collect(
     assignment: AssignmentArgument,
     paths: Annotated[
-        list[Path], typer.Argument(exists=True, help="Zip downloads of Moodle or Canvas, folders, or notebooks.")
+        list[Path], typer.Argument(exists=True, help="Downloads from Moodle or Canvas (zip), folders, or notebooks.")
     ],
     course: CourseOption = COURSE,
     worksheet: WorksheetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put submissions into COURSE/submitted/STUDENT/ASSIGNMENT/, and list the files that could not be taken.
+    """Copy submissions into COURSE/submitted/STUDENT/ASSIGNMENT/, and list the files that were not collected.
 
-    COURSE/roster.csv (columns id, first_name, last_name, email; moodle_id and canvas_id if known) and the worksheet say
-    who is who. Files without an owner are kept in COURSE/unmatched/ASSIGNMENT/.
+    The owner of a file is found with the worksheet and with COURSE/roster.csv: its column id is needed, and first_name,
+    last_name, email, moodle_id, canvas_id and github are optional. Files without a known owner go to
+    COURSE/unmatched/ASSIGNMENT/.
     """
     from autograder.course.roster import read_worksheet
     from autograder.grade.grade import load_assignment
@@ -70,23 +71,23 @@ def export(
     course: CourseOption = COURSE,
     worksheet: WorksheetOption = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Where to write; COURSE/export/ASSIGNMENT by default.")
+        Path | None, typer.Option("--out", help="The folder to write; by default COURSE/export/ASSIGNMENT.")
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="The title of Canvas's column, if it is not clear which it is.")
+        str | None, typer.Option(help="The title of the assignment's column in Canvas, if the command cannot find it.")
     ] = None,
     allow_waiting: Annotated[
         bool,
         typer.Option(
-            "--allow-waiting", help="Send scores although written answers, or submissions, wait for a person."
+            "--allow-waiting", help="Write scores even if answers wait for manual grading or submissions need a look."
         ),
     ] = False,
     show_hidden: ShowOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the scores and the feedback in the form that Moodle or Canvas imports, and scores.csv with every state.
+    """Write scores and feedback as files that Moodle or Canvas imports, and scores.csv with the state of every student.
 
-    Moodle's worksheet is for one assignment; Canvas's has the columns of all.
+    Moodle's worksheet is for one assignment; Canvas's gradebook has the columns of all assignments.
     """
     from autograder.course.roster import read_worksheet
     from autograder.lms.export import prepare_export
@@ -123,15 +124,15 @@ def export(
 def forget(
     student: Annotated[str, typer.Argument(help="The id of the student.")],
     course: CourseOption = COURSE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without a question. You cannot undo this.")] = False,
 ) -> None:
-    """Delete all that a course holds of a student: submissions, results, points, feedback, reports."""
+    """Delete all data of a student in a course: submissions, results, points, feedback, reports."""
     from autograder.course.forget import forget
 
     if not yes:
-        typer.confirm(f"Delete everything of {shown(student)} in {course}? It cannot be undone", abort=True)
+        typer.confirm(f"Delete all data of {shown(student)} in {course}? You cannot undo this", abort=True)
     with stopping_at(ValueError):
         done = forget(course_in(course), student)
     for what in done:
         say_of_others(f"deleted  {what}")
-    say('Reports and exports name everybody: make them again with "autograder report --all" and "autograder export".')
+    say('Reports and exports were deleted too: write them with "autograder report --all" and "autograder export".')

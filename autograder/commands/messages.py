@@ -11,13 +11,15 @@ from autograder.commands.selection import all_assignments
 
 
 def messages(
-    assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
-    mutations: Annotated[int, typer.Option(help="How many mutations of each answer to try.")] = 20,
-    seed: Annotated[int | None, typer.Option(help="The seed of inputs and mutations; a new one by default.")] = None,
+    assignment: Annotated[
+        str | None, typer.Argument(help="The name of an assignment; by default all assignments.")
+    ] = None,
+    mutations: Annotated[int, typer.Option(help="How many mutations (small changes) of each answer to try.")] = 20,
+    seed: Annotated[int | None, typer.Option(help="The seed of inputs and mutations; by default a new seed.")] = None,
 ) -> None:
     """Print every message that a test can give to a student, once.
 
-    The messages come from the checks: they judge all known mistakes, and mutations of the answers.
+    The command runs the tests on all known mistakes and on mutations of the answers, and prints their messages.
     """
     from autograder.checks.messages import messages_of
 

@@ -25,7 +25,7 @@ def feedback(
     show_hidden: ShowOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a page of feedback for each student: COURSE/feedback/STUDENT/ASSIGNMENT/."""
+    """Write a feedback page for each student with a score: COURSE/feedback/STUDENT/ASSIGNMENT/."""
     from autograder.report.feedback import write_feedback
 
     graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
@@ -47,9 +47,9 @@ def report(
     course: CourseOption = COURSE,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the report on each assignment, and the page of the course, which shows every student across assignments.
+    """Write a report on each assignment, and the page of the course, which shows every student in all assignments.
 
-    Tables for spreadsheets are next to each page. The page of the course always shows all graded assignments.
+    Next to each page are tables for spreadsheets. The page of the course always shows all graded assignments.
     """
     from autograder.report.course_page import course_table, write_course_page
     from autograder.report.report import write_report
@@ -73,9 +73,10 @@ def similarity(
     course: CourseOption = COURSE,
     as_json: JsonOption = False,
 ) -> None:
-    """List submissions that are more similar than is usual in the class: a reason to look, and no proof.
+    """List submissions that are more similar than usual in the class. This is a reason to look. It is not a proof.
 
-    Writes the similarity report, COURSE/report/ASSIGNMENT/similarity.html, with their code side by side, and similarity.csv.
+    The similarity report, COURSE/report/ASSIGNMENT/similarity.html, shows the code of two submissions next to each other.
+    The table similarity.csv is in the same folder.
     """
     from autograder.report.similarity import write_similarity
 
@@ -92,21 +93,21 @@ def similarity(
                 for together in groups:
                     say_of_others(f"{together}: the same {file}")
             count = len(pairs) + sum(map(len, files.values()))
-            say(f"{name}: {count} to look at, which is no proof: {page}")
+            say(f"{name}: {count} to look at. This is not a proof. {page}")
     if as_json:
         print_json(said)
 
 
 def answer(
-    student: Annotated[str, typer.Argument(help="The id of the student who asked.")],
+    student: Annotated[str, typer.Argument(help="The id of the student who made the request.")],
     assignment: AssignmentArgument,
-    part: Annotated[str, typer.Argument(help="The part that was asked about, such as attention.")],
-    text: Annotated[str, typer.Argument(help="What the student is to read.")],
+    part: Annotated[str, typer.Argument(help="The part that the request is about, such as attention.")],
+    text: Annotated[str, typer.Argument(help="The answer that the student reads.")],
     course: CourseOption = COURSE,
 ) -> None:
-    """Answer a regrade request: write the answer into COURSE/regrade-requests.csv. Feedback shows it.
+    """Answer a regrade request: write the answer into COURSE/regrade-requests.csv. The feedback shows it.
 
-    Points are changed in formgrader.
+    To change points, use formgrader.
     """
     from autograder.course.regrade_requests import answer_request
 

@@ -75,4 +75,4 @@ def stop_if_not_graded(results: Iterable["Result"]) -> None:
     failed = [result for result in results if result.state == "not graded"]
     if failed:
         said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
-        raise stopped(f"{len(failed)} not graded, because the grader failed; they have no score, not 0. {said}")
+        raise stopped(f"{len(failed)} not graded, because the grader failed; they have no score. {said}")

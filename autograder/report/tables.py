@@ -19,7 +19,7 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
     """Return one line for each student, narrow enough for a terminal of 80 columns."""
     questions = questions_of(assignment)
     table = Table(
-        title=assignment.name, caption="waits: answers that wait for a person. Empty: no score, not 0.", min_width=66
+        title=assignment.name, caption="waits: answers for manual grading. An empty cell means no score.", min_width=66
     )
     table.add_column("student", overflow="fold", min_width=7)
     table.add_column("state")

@@ -86,7 +86,7 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
     """Does a student first read the points, what waits, and the cost of each mistake?"""
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
-    assert verdict.startswith("13.5 of 20 points; 3 wait for a person. M6 cost 1; M6 and M8 cost 1.")
+    assert verdict.startswith("13.5 of 20 points; 3 wait for manual grading. M6 cost 1; M6 and M8 cost 1.")
     assert "graded after repair" in verdict and "cell 3 was put back" in soup.get_text()
     assert {place["href"] for place in soup.select(".verdict a")} <= {
         f"#{place['id']}" for place in soup.select("[id]")
@@ -126,10 +126,11 @@ def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) ->
     (written,) = write_feedback(course, assignment, [result(assignment, "ada", lost)])
     soup = BeautifulSoup(written.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
-    said = "12.25 of 20 points; 3 wait for a person; 2 were taken off for being late. M6 cost 0.25; M6 and M8 cost 1."
+    said = "12.25 of 20 points; 3 wait for manual grading; 2 were taken off for being late. "
+    said += "M6 cost 0.25; M6 and M8 cost 1."
     assert verdict.startswith(said)
     parts = " ".join(soup.select(".parts")[0].get_text(" ").split())
-    assert "why scale 1.5 of 2; a person will look at it again" in parts
+    assert "why scale 1.5 of 2; your instructor will look at it again" in parts
     assert "weights, 0.75 of 1: " in parts and "a person gave other points than the test" in parts
 
 

@@ -57,10 +57,12 @@ def test_feedback_says_of_a_bonus_what_it_gives(pages: dict[str, str]) -> None:
     """Does a right bonus add points, a wrong one cost nothing, and an unwritten one lack nothing?"""
     right, wrong, unwritten = (text_of(pages[student]) for student in ("mira", "fatima", "ada"))
     assert "17 of 20 points, 2 of them for a bonus ; 5 wait" in right.replace(" ;", ";").replace("bonus;", "bonus ;")
-    assert "15 of 20 points; 5 wait for a person. State: graded." in wrong
+    assert "15 of 20 points; 5 wait for manual grading. State: graded." in wrong
     assert "online softmax , a bonus 0 of 2" in wrong and "M194" in wrong and " cost " not in wrong[:400]
-    assert "15 of 20 points; 5 wait for a person. State: graded." in unwritten
-    assert "online softmax , a bonus Not written, which costs nothing: up to 2 points on top." in unwritten
+    assert "15 of 20 points; 5 wait for manual grading. State: graded." in unwritten
+    assert (
+        "online softmax , a bonus Not written. This costs no points; a right answer adds up to 2 points." in unwritten
+    )
     assert 'class="lost"' not in pages["ada"] and "not written yet" not in unwritten
 
 
@@ -177,11 +179,11 @@ def test_feedback_answers_who_asked_again(copied: Course) -> None:
         for name, page in pages.items()
     }
     assert (
-        "You asked again attention My axis is right Half of it is right. 1 of 4 points now; the tests gave 0."
+        "Your regrade requests attention My axis is right Half of it is right. 1 of 4 points now; the tests gave 0."
         in text["goran"]
     )
-    assert "You asked again attention Why? It is not answered yet. 0 of 4 points now." in text["hana"]
-    assert "You asked again" not in text["ada"]
+    assert "Your regrade requests attention Why? It is not answered yet. 0 of 4 points now." in text["hana"]
+    assert "Your regrade requests" not in text["ada"]
     wrong = run("answer", "goran", NAME, "softmax", "x", "--course", str(copied.root))
     assert wrong.exit_code == 1 and "goran asked about attention, not about 'softmax'" in wrong.stderr
     assert run("report", NAME, "--course", str(copied.root)).exit_code == 0

@@ -153,10 +153,10 @@ def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: 
     assert (pair.first, pair.second, files) == ("ada", "goran", {})
     assert pair.reasons == ["100% of the shorter code", "M6 in attention, made by nobody else, in the same words"]
     text = page.read_text(encoding="utf-8")
-    assert "A reason to look, and no proof." in text and text.count("<pre>") == 2
+    assert "A listed pair is a reason to look. It is not a proof." in text and text.count("<pre>") == 2
     assert "ada,goran,1.0" in (page.parent / "similarity.csv").read_text(encoding="utf-8-sig")
     done = run("similarity", assignment.name, "--course", str(course.root))
-    assert done.exit_code == 0 and "1 to look at, which is no proof" in done.stdout
+    assert done.exit_code == 0 and "1 to look at. This is not a proof." in done.stdout
 
 
 def test_same_mistake_counts_only_where_it_is_unusual(assignment: Assignment) -> None:

@@ -2,10 +2,10 @@
 
 python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
 
-The fair score is the points of a submission's honest part. It is every point if the answers are right and something else is
-tried next to them, 0 if the notebook is unsolved, and all points but those of one exercise if the attack is in that exercise.
-An exercise that uses an earlier one is judged with the correct earlier one, so that no mistake costs points twice. A missing
-score is not 0: it means that nothing could be read.
+The fair score is the points of the right answers in a submission: every point if all answers are right, 0 if the notebook is
+unsolved, and all points but those of one exercise if the attack is in that exercise. An exercise that uses an earlier one is
+judged with the correct earlier one, so that no mistake costs points twice. No score means that nothing could be read. It does
+not mean 0.
 
 Each attack is a kind: one submission tries several variants one after another, and the fair score is for all of them.
 It is tried on every assignment that it fits; if each is tried once, they are spread over all assignments.
@@ -57,7 +57,7 @@ PAGE = ROOT / "book" / "attacks.md"
 GROUPS = {
     "Points for nothing": POINTS,
     "Replies to the grader": REPLIES,
-    "Misuse of what is lent to a test": CANDIDATES,
+    "Misuse of the functions that a test gets": CANDIDATES,
     "Modules, tensors and weights": MODULES,
     "Leaks": LEAKS,
     "Time, memory, processes": RESOURCES,
@@ -69,15 +69,15 @@ ATTACKS = [attack for group in GROUPS.values() for attack in group]
 # The attacks of `make test`, with their targets: the most different ones, on the assignments whose honest submissions
 # are fastest.
 SOON = {
-    "unsolved": "nothing, which is what those for nothing are compared with",
+    "unsolved": "nothing; it is compared with the other attacks without answers",
     "input-transformer": "IPython, between the grader's request and the student's cells",
-    "serves-itself": "the agent, in whose place it answers",
+    "serves-itself": "the agent, which it replaces",
     "patched-comparisons": "the libraries that results are compared with",
     "reads-the-answers": "the repository",
     "edits-the-results": "the files of the course",
     "edits-the-tests": "the locked cells",
     "replies-for-later": "the order of requests and replies",
-    "asks-for-too-much": "the grader's own process, which computes those",
+    "asks-for-too-much": "the grader's own process, which computes the products",
     "torch-patched": "PyTorch's functions and modules, in the student's process",
     "lying-tensors": "the reading of tensors",
     "environment": "what the sandbox is started with",
@@ -92,8 +92,8 @@ SOON = {
     "kills-everything": "the grader's processes, by signals",
     "link-to-answers": "the file, which is a link",
     "nothing": "nothing, with no file at all",
-    "truncated": "the repair of what is torn",
-    "stripped": "the ids by which cells are found",
+    "truncated": "the repair of a file that ends too early",
+    "stripped": "the ids of cells",
     "active-outputs": "the page of feedback, by outputs",
     "name-script": "the pages, by a student's name",
     "name-dots": "the folders, by a student's name",
@@ -276,20 +276,24 @@ INTRODUCTION = """% Made by "python tests/sandbox/attacks.py --write" from a run
 # Attacks and what they earn
 
 If tests run in the student's own process, ten lines of code can get any score.
-This grader runs the tests elsewhere.
-This page shows the effect: {count} submissions try to get points for nothing, to read secrets or to harm others, or are merely broken.
-Each is a kind of attack; where there are several ways, it tries them one after the other.
-They were graded between honest submissions.
-Each row shows one of them on one assignment; `make test-all` grades each on every assignment that it fits.
+This grader runs the tests in another process.
+This page shows the effect on {count} submissions.
+Some try to get points without answers, to read secrets, or to harm other submissions; some are only broken or unusual.
+Each submission is one kind of attack; if an attack has several variants, the submission tries them one after another.
+We graded the submissions between honest ones.
+Each row shows one submission on one assignment; `make test-all` grades each submission on every assignment in which the attack is possible.
 
-The honest part of each submission is known, so its fair score is known too.
-It is 0 if the answers are missing, and all automatic points of the assignment ({points}) if the answers are right and the submission tries something else too.
-On a busy machine a state may also be `timed out`; the score stays.
-A dash means that there is no score, because nothing could be read; this differs from 0.
+*Fair* is the score that the right answers in a submission deserve.
+If no answer is right, the fair score is 0.
+If all answers are right, it is the automatic points of the assignment: {points}.
+If some answers are right, it is the points of these answers.
+On a busy machine a state may also be `timed out`; the score is the same.
+A dash means no score. It does not mean 0.
 *Leak* says whether a secret reached the student.
 The secrets are hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine.
 
-{{repo}}`SECURITY.md <SECURITY.md>` says what the sandbox promises, and what it does not.
+An *agent* is the part of the grader that runs in the student's process, receives requests and sends replies.
+{{repo}}`SECURITY.md <SECURITY.md>` says what the sandbox protects, and what it does not.
 """
 
 

@@ -7,7 +7,7 @@ TEST = "test_attention"
 CANDIDATES = (
     Attack(
         "test-of-the-name",
-        "Goes by what a candidate is called, what it is closed over, where its source stands, and the number of its call.",
+        "Judges an attention function by its name, its closure, its source and the number of the call, instead of by its results.",
         in_answers(
             """
 import inspect, sys
@@ -25,7 +25,7 @@ assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
     ),
     Attack(
         "test-asks-oddly",
-        "Asks its candidate with wrong and huge values, for gradients, from threads, and those of earlier calls.",
+        "Calls attention functions with wrong and huge values, with gradients, from a thread, and again in later calls.",
         before_answer(
             TEST,
             """
@@ -53,7 +53,7 @@ kept[0](one, one, one)
     ),
     Attack(
         "test-asks-for-others",
-        "Asks the grader for functions that were not lent, and answers the next request before it comes.",
+        "Asks the grader for functions that the test did not get, and answers the next request before it comes.",
         in_answers(
             """
 import inside, wire

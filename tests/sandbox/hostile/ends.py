@@ -58,7 +58,7 @@ LARGE = {
 ENDS = (
     Attack(
         "ends-in-answers",
-        "Recurses without a limit in softmax, kills its process in self_attention, and ends it in attention_backward.",
+        "Crashes Python by deep nesting in softmax, kills its process in self_attention, and ends it in attention_backward.",
         with_bodies(
             softmax=OVERFLOW,
             self_attention="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
@@ -70,7 +70,7 @@ ENDS = (
     ),
     Attack(
         "kills-everything",
-        "Kills every process that it may, the grader among them; closes all files; ends while the grader waits for a cell.",
+        "Tries to kill every process, including the grader; closes all files; ends while the grader waits for a cell.",
         own_cell(
             """
 import os, signal
@@ -97,14 +97,14 @@ os._exit(1)
     ),
     Attack(
         "exit-cell",
-        "Has cells with exit(), quit(), sys.exit() and input().",
+        "Calls exit(), quit(), sys.exit() and input() in cells.",
         own_cell(
             "exit()", "quit()", "import sys\nsys.exit(1)", "input()", "raise SystemExit", "raise KeyboardInterrupt"
         ),
     ),
     Attack(
         "name-of-no-text",
-        "Gives processes, again and again, a name that is no text, and one by which they would pass for another's kernel.",
+        "Renames processes many times: to a name that is not text, and to one that imitates the process of another submission.",
         own_cell("""
 import ctypes, os, time
 prctl = ctypes.CDLL(None).prctl
@@ -122,7 +122,7 @@ for _ in range(40):
     ),
     Attack(
         "picture-of-sizes",
-        "Shows a picture of 23 MB that says 11 million times how large it is.",
+        "Shows a picture of 23 MB that states its size 11 million times.",
         own_cell("""
 import base64, notebook_shell
 data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
@@ -133,7 +133,7 @@ notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data
     ),
     Attack(
         "messages",
-        "Says that its cells had outputs that are malformed, deep, huge and full of half characters.",
+        "Reports malformed, deeply nested and huge outputs of its cells, and outputs with half surrogate pairs.",
         own_cell(r"""
 import inside, itertools, wire
 text = '["outputs", {"list": [%s]}], ["cut", %s]'
@@ -161,21 +161,21 @@ inside._reply_to = reply_to
     ),
     Attack(
         "half-characters",
-        "Has half a surrogate pair in an output, an error and a file.",
+        "Puts half a surrogate pair into an output, an error and the notebook file.",
         lambda place: place.submit(_half_characters(place)),
         "softmax",
         on=FIRST,
     ),
     Attack(
         "large-values",
-        "Returns 10¹⁰⁰⁰⁰⁰⁰, 50,000 modules in one and 500 in a list, arrays of 16 MB and 80 GB, a long and a deep list.",
+        "Returns 10¹⁰⁰⁰⁰⁰⁰, a module of 50,000 modules, 500 modules in a list, arrays of 16 MB and 80 GB, and a long and a deep list.",
         with_bodies(softmax="return 10 ** 1_000_000", **LARGE),
         EVERYTHING,
         on=FIRST,
     ),
     Attack(
         "hostile-error",
-        "Raises errors whose text, type and traceback raise errors.",
+        "Raises an error that raises another error when its text or traceback is read.",
         in_answers(
             """
 class Odd(Exception):
@@ -193,7 +193,7 @@ raise Odd
     ),
     Attack(
         "odd-functions",
-        "Has a coroutine, a generator, a class and a partial where functions are due.",
+        "Defines a coroutine, a property, a class and a partial instead of functions.",
         in_answers("""
 import functools
 globals()["softmax"] = functools.partial(lambda *args: (i for i in args))
@@ -209,13 +209,13 @@ return later()
     ),
     Attack(
         "debugs",
-        "Debugs, tests, measures and draws in every way that people do, in right answers too.",
+        "Debugs, tests, measures and draws as students do, also inside right answers. (This is no attack.)",
         lambda place: place.submit(_debugging(place)),
         on=(*FIRST, *IN_TORCH, *FIFTH),
     ),
     Attack(
         "right-but-odd",
-        "Returns right numbers as long doubles, objects, big-endian, masked and named.",
+        "Returns right numbers in unusual types: long double, object, big-endian, masked array, named tuple. (This is no attack.)",
         lambda place: place.submit(_right_but_odd(place)),
         on=FIRST,
     ),

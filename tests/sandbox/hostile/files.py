@@ -45,13 +45,13 @@ x
 """
 
 SPECIAL: dict[str, tuple[str, Callable[[Place, Path], Any]]] = {
-    "fifo": ("a pipe that nobody writes to", lambda place, path: os.mkfifo(path)),
+    "fifo": ("a pipe to which nobody writes", lambda place, path: os.mkfifo(path)),
     "link-to-answers": (
         "a link to the instructor's notebook",
         lambda place, path: path.symlink_to(place.course / "source" / place.assignment.name / place.name),
     ),
     "sparse": (
-        "a file of 10 GB that takes no room on the disk",
+        "a file of 10 GB that uses no disk space",
         lambda place, path: (path.touch(), os.truncate(path, 10**10)),
     ),
 }
@@ -123,10 +123,16 @@ FILES = (
     ),
     Attack(
         "hard-link",
-        "Submits a second name of a classmate's file, which is the same as a copy of it.",
+        "Submits a hard link to a classmate's file, which counts as a copy of it.",
         hard_link,
     ),
-    Attack("linked-folder", "Submits a folder that is a link to a classmate's.", linked_folder, NO_SCORE, UNREADABLE),
+    Attack(
+        "linked-folder",
+        "Submits a link to a classmate's folder instead of a folder.",
+        linked_folder,
+        NO_SCORE,
+        UNREADABLE,
+    ),
     Attack("nothing", "Submits nothing.", lambda place: None, NO_SCORE, MISSING),
     Attack(
         "json-bomb",
@@ -137,7 +143,7 @@ FILES = (
     ),
     Attack(
         "truncated",
-        "Submits a file that breaks off in self_attention.",
+        "Submits a file that ends in the middle of self_attention.",
         truncated,
         "self_attention attention_backward",
         LOOK,
@@ -145,28 +151,32 @@ FILES = (
     ),
     Attack(
         "latin-1",
-        "Submits a file in Latin-1.",
+        "Submits a file in Latin-1 instead of UTF-8.",
         lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
         NOTHING,
         REPAIRED,
     ),
-    Attack("odd-fields", "Has fields of the wrong type, and cells that are none.", spoiled(odd_fields)),
-    Attack("stripped", "Has lost all metadata and ids.", spoiled(strip), NOTHING, REPAIRED),
+    Attack(
+        "odd-fields",
+        "Submits a notebook with fields of the wrong type, and with values in the list of cells that are not cells.",
+        spoiled(odd_fields),
+    ),
+    Attack("stripped", "Submits a notebook without metadata and ids.", spoiled(strip), NOTHING, REPAIRED),
     Attack(
         "odd-metadata",
-        "Names a format and a kernel that are none, with ids that are scripts, flags turned over, other versions, widgets.",
+        "Names an unknown format and kernel; uses scripts as ids, inverted flags, other versions and widgets.",
         spoiled(odd_metadata),
     ),
     Attack(
         "script-name",
-        "Has a file name that is an option, a script, no text, and reads from right to left.",
+        "Submits files whose names are an option, a script, not text, or text from right to left.",
         with_name("-rf <img src=x onerror=alert(1)>\n|`*\udcff\udcfe\u202e\u0646\u0648\u0631 (1).ipynb"),
         NOTHING,
         REPAIRED,
     ),
     Attack(
         "many-files",
-        "Has a thousand other files, folders and links next to the notebook.",
+        "Submits a thousand other files, folders and links next to the notebook.",
         lambda place: [
             place.submit(place.solved()),
             *(place.submit(b"x", f"{number}.ipynb") for number in range(1000)),
@@ -178,21 +188,21 @@ FILES = (
     ),
     Attack(
         "bad-timestamp",
-        "Has a timestamp.txt that is no time.",
+        "Submits a timestamp.txt that contains no time.",
         lambda place: [place.submit(place.solved()), place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")],
         NOTHING,
         LOOK,
     ),
     Attack(
         "active-words",
-        "Writes scripts, links, styles and a picture that the file does not hold as text.",
+        "Writes scripts, links, styles and a missing picture into text cells.",
         in_words(ACTIVE_WORDS),
         NOTHING,
         REPAIRED,
     ),
     Attack(
         "slow-words",
-        "Writes text over which a Markdown reader needs hours.",
+        "Writes text that a Markdown parser needs hours to read.",
         in_words("\\begin{a}" * 60_000 + "[^" * 60_000),
     ),
     Attack(
@@ -211,7 +221,7 @@ raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
     ),
     Attack(
         "active-error",
-        "Raises an error with a script and a table for a text.",
+        "Raises an error whose text is a script and a table.",
         in_answers(
             "raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"
         ),
@@ -222,19 +232,19 @@ raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
 
 
 STUDENTS = (  # the last four cannot be names of students: special files are made from them
-    ("option", "is an option of a command", "-rf"),
+    ("option", "looks like an option of a command", "-rf"),
     ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
     ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),
-    ("sql", "is a statement", "'; DROP TABLE student; --"),
+    ("sql", "is a statement in SQL", "'; DROP TABLE student; --"),
     (
         "two-lines",
-        "has two lines, reads from right to left, and ends in an emoji",
+        "has two lines, text from right to left, and an emoji",
         "\u202e\u0646\u0648\n\U0001f9d1\u200d\U0001f393e\u0301",
     ),
     ("hidden", "is the name of a file of the grader", ".run"),
     ("dots", "looks like a path", "..%2f..%2fx"),
     ("long", "is as long as a file name may be", "x" * 255),
-    ("no-text", "is no text", "\udcff\udcfe"),
+    ("no-text", "is not text", "\udcff\udcfe"),
 )
 NAMES = tuple(
     Attack(

@@ -5,7 +5,7 @@ from hostile.making import FIRST, LOOK, Attack, in_answers, own_cell
 LEAKS = (
     Attack(
         "environment",
-        "Prints its environment, AUTOGRADER_SEED among it, and that of every process.",
+        "Prints the environment variables of its own process, including AUTOGRADER_SEED, and of every other process.",
         own_cell("""
 import glob, os
 print(dict(os.environ))
@@ -18,7 +18,7 @@ for path in glob.glob("/proc/*/environ") + glob.glob("/proc/*/cmdline") + glob.g
     ),
     Attack(
         "searches-files",
-        "Looks for secrets in every file that it can read, also through /proc/1/root, and where the grader is installed.",
+        "Searches every readable file for secrets, also through /proc/1/root and in the grader's folders.",
         own_cell("""
 import glob, importlib.util, os, site, sqlite3
 def show(path):
@@ -57,7 +57,7 @@ for top in tops:
     ),
     Attack(
         "searches-memory",
-        "Looks for secrets in all objects and all memory of its process.",
+        "Searches all objects and all memory of its process for secrets.",
         own_cell(
             "seen = []",
             later="""
@@ -83,7 +83,7 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
     ),
     Attack(
         "hooks",
-        "Notes every cell, message, call, event and audit event, and prints what it saw.",
+        "Records every cell, message, call, event and audit event, and prints what it has recorded.",
         own_cell(
             """
 import sys, threading
@@ -110,7 +110,7 @@ sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec",
     ),
     Attack(
         "error-as-channel",
-        "Puts all that it sees into the text of an error, which the feedback shows.",
+        "Puts everything that it sees into the text of an error, which the feedback shows.",
         in_answers(
             """
 import sys
@@ -168,7 +168,7 @@ for process in (1, os.getppid()):
     ),
     Attack(
         "deletes-submissions",
-        "Deletes and overwrites the work of others.",
+        "Deletes and overwrites the submissions of other students.",
         own_cell("""
 import os, shutil
 for place in (COURSE + "/submitted", "../../../b-good", "/proc/1/root" + COURSE + "/submitted"):
@@ -181,7 +181,7 @@ for place in (COURSE + "/submitted", "../../../b-good", "/proc/1/root" + COURSE 
     ),
     Attack(
         "escapes",
-        "Makes namespaces, mounts, devices and set-user-id files, and asks for privileges.",
+        "Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges.",
         own_cell("""
 import ctypes, os, stat, subprocess
 libc = ctypes.CDLL(None, use_errno=True)

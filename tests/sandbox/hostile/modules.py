@@ -100,7 +100,7 @@ def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Make
 MODULES = (
     Attack(
         "torch-patched",
-        "Lets PyTorch's comparisons say yes, its functions return zeros and its modules what they get; leaves on a mode that does.",
+        "Patches PyTorch: comparisons return True, functions return zeros, modules return their input; leaves a similar mode on.",
         for_nothing("""
 import copy, torch
 from torch import nn
@@ -123,7 +123,7 @@ mode.__enter__()
     ),
     Attack(
         "modes-left-on",
-        "Leaves PyTorch in inference mode, in bfloat16, on no device, and without flushing of its hooks.",
+        'Leaves PyTorch in inference mode, in bfloat16, on the device "meta", and without hooks for saved tensors.',
         own_cell("""
 import sys, torch
 held = [torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad()]
@@ -141,7 +141,7 @@ sys.setswitchinterval(1)
     ),
     Attack(
         "global-hooks",
-        "Notes by hooks on all modules, forward and backward, what goes through them, and prints it.",
+        "Records inputs and outputs of all modules by forward and backward hooks, and prints them.",
         own_cell(
             """
 import torch
@@ -161,7 +161,7 @@ hooks.register_module_parameter_registration_hook(note)
     ),
     Attack(
         "agent-handles",
-        "Describes every module to the grader as one whose parts, parameters and numbers do not fit.",
+        "Sends the grader a description of every module in which parts, parameters and numbers contradict each other.",
         for_nothing("""
 import inside, itertools, torch, wire
 class Linear(torch.nn.Linear):
@@ -184,7 +184,7 @@ inside._handle_of = lambda module: wire.Handle(0, "", next(odd))
     ),
     Attack(
         "agent-graphs",
-        "Gives gradients of other shapes, kinds and numbers than it was asked for.",
+        "Returns gradients of wrong shapes, types and counts.",
         own_cell("""
 import inside, itertools, torch
 odd = itertools.cycle([None, [], [None] * 5, [torch.zeros(3)], ["x"], {"a": 1}, [torch.tensor(1j)], [torch.zeros(0)] * 9])
@@ -196,7 +196,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "lying-tensors",
-        "Returns tensors that answer PyTorch with yes, and containers and texts that raise an error when one looks at them.",
+        "Returns tensors for which every PyTorch function returns True, and containers and texts that raise an error when they are read.",
         answered_by(
             matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
             merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
@@ -216,7 +216,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "right-tensors",
-        "Returns right numbers as parameters, views, subclasses, half a graph, with a hook, and in a transposed layout.",
+        "Returns right numbers as parameters, subclasses, transposed views and tensors with a hook. (This is no attack.)",
         answered_by(
             matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)",
             matmul_transposed="def matmul_transposed(a, b):\n    return nn.Parameter(a @ b.T)",
@@ -229,7 +229,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "parameters-without-end",
-        "Has a module that names its parameters and parts without end.",
+        "Makes a module whose list of parameters and parts never ends.",
         answered_by(
             LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
             + """
@@ -245,7 +245,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "parameters-that-lie",
-        "Has a module that names other parameters than it uses, and is of another mode at each look.",
+        "Makes a module that lists wrong parameters, and whose mode changes each time that it is read.",
         answered_by(
             LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
             + """
@@ -259,7 +259,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "parametrized",
-        "Computes a parameter again from another one at each use: the names are not those that are asked for.",
+        "Computes a parameter from another one at each use, so the names of the parameters differ from the required ones.",
         answered_by(
             LayerNorm="import torch.nn.utils.parametrize as parametrize\nclass Twice(nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
             "class Plain(nn.Module):"
@@ -271,7 +271,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
         on=THIRD,
     ),
     *(
-        Attack(f"backward-{name}", f"Has a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), "LayerNorm_learning", states, on=THIRD)
+        Attack(f"backward-{name}", f"Computes a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), "LayerNorm_learning", states, on=THIRD)
         for name, what, deed, states in (
             ("ends", "ends its process", "import os; os._exit(0)", CRASHED),
             ("waits", "never returns", "while True: pass", TIMED_OUT),
@@ -279,7 +279,7 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "neighbours",
-        "Takes for its own EncoderBlock one that it finds next to the LayerNorm that stands in for its own.",
+        "Searches the agent's files for a correct EncoderBlock, near the correct LayerNorm that replaces the student's.",
         answered_by(
             EncoderBlock="""
 import inside
@@ -294,7 +294,7 @@ def EncoderBlock(*sizes, **others):
     ),
     Attack(
         "answers-twice",
-        "Doubles its process in a forward, so that both answer the grader's request.",
+        "Forks its process in a forward, so that both processes answer the grader's request.",
         after_answer(
             "FeedForward",
             """
@@ -312,7 +312,7 @@ FeedForward.forward = forward
     ),
     Attack(
         "probe-names",
-        "Redefines every name of the probes wherever they are, and lets optimizers do nothing and the loss be 0.",
+        "Redefines the grader's measuring functions everywhere, makes optimizers do nothing, and makes the loss 0.",
         for_nothing("""
 import builtins, torch, numpy as np
 import torch.nn.functional as F
@@ -335,11 +335,11 @@ F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
         on=FOURTH,
     ),
     *(
-        Attack(f"weights-{name}", f"Submits as its weights {what}.", weights(change), costs, on=FOURTH)
+        Attack(f"weights-{name}", f"Submits {what}.", weights(change), costs, on=FOURTH)
         for costs, name, what, change in (
-            ("vit.pt", "of-the-book", "those that the book publishes", lambda state: torch.load(RECORD, weights_only=True)),
-            ("vit.pt", "with-code", "a file that runs a command when it is loaded", lambda state: state | {"head.bias": Code()}),
-            (RECOGNISED, "huge", "numbers near the largest", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
+            ("vit.pt", "of-the-book", "the weights that the book publishes", lambda state: torch.load(RECORD, weights_only=True)),
+            ("vit.pt", "with-code", "a file of weights that runs a command when it is loaded", lambda state: state | {"head.bias": Code()}),
+            (RECOGNISED, "huge", "weights near the largest possible number", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
         )
     ),
 )  # fmt: skip

@@ -26,10 +26,12 @@ def edit_locked_cells(notebook: NotebookNode) -> None:
 
 
 POINTS = (
-    Attack("unsolved", "Submits the notebook as it was released.", spoiled(lambda n: None, solved=False), EVERYTHING),
+    Attack(
+        "unsolved", "Submits the released notebook without answers.", spoiled(lambda n: None, solved=False), EVERYTHING
+    ),
     Attack(
         "input-transformer",
-        "Lets IPython replace every later cell by nothing, take out every raise and assert, and run no cell.",
+        "Makes IPython empty every later cell, remove every raise and assert, and run no cell.",
         for_nothing("""
 import ast
 from IPython.core.interactiveshell import ExecutionResult
@@ -49,7 +51,7 @@ shell.run_cell = lambda *args, **kwargs: ExecutionResult(None)
     ),
     Attack(
         "serves-itself",
-        "Says of every cell that it showed nothing; takes the agent's place, and answers all with what would be good news.",
+        "Replaces the agent, reports no output for every cell, and answers every request with a success.",
         for_nothing("""
 import inside, wire
 inside._cell = lambda request, namespace: {"outputs": [], "cut": False}
@@ -62,14 +64,14 @@ while inside._receive():
     ),
     Attack(
         "displayhook",
-        "Shows a number inside the functions, to be taken for partial credit.",
+        "Displays a number inside the functions, so that nbgrader takes it for partial credit.",
         in_answers("get_ipython().displayhook(3.0)\nraise ValueError('three points')"),
         EVERYTHING,
         on=FIRST,
     ),
     Attack(
         "patched-comparisons",
-        "Patches every comparison of NumPy and PyTorch to pass, and defines judge, check, TESTS and the grader's modules.",
+        "Patches all comparisons of NumPy and PyTorch to pass, and defines judge, check, TESTS and the grader's modules.",
         for_nothing(
             OWN_JUDGE
             + """
@@ -86,7 +88,7 @@ sys.modules["autograder.checks.attention.exercises"] = types.SimpleNamespace(che
     ),
     Attack(
         "always-equal",
-        "Returns in turn an object that equals everything and is of every type, and an array that answers NumPy with yes.",
+        "Returns an object that equals everything, and an array for which every NumPy function returns True.",
         in_answers("""
 class Array(np.ndarray):
     __array_function__ = __array_ufunc__ = __eq__ = lambda self, *args, **kwargs: True
@@ -109,7 +111,7 @@ return Object() if calls % 2 else np.zeros(3).view(Array)
     ),
     Attack(
         "numpy-next-to-it",
-        "Puts a numpy.py and a sitecustomize.py next to the notebook.",
+        "Submits a numpy.py and a sitecustomize.py next to the notebook.",
         lambda place: [
             place.submit(place.unsolved()),
             *(place.submit(b"def allclose(*a, **k): return True\n", n) for n in ("numpy.py", "sitecustomize.py")),
@@ -118,7 +120,7 @@ return Object() if calls % 2 else np.zeros(3).view(Array)
     ),
     Attack(
         "fake-modules",
-        "Replaces NumPy and the agent in sys.modules, and builtins, the import among them.",
+        "Replaces NumPy and the agent in sys.modules, and built-in functions such as the import.",
         for_nothing("""
 import builtins, sys, types
 class Fake(types.ModuleType):
@@ -134,7 +136,7 @@ builtins.len = builtins.getattr = lambda *args: 1
     ),
     Attack(
         "callers-frame",
-        "Looks in the frames above for an oracle or for what is expected.",
+        "Searches the frames of its callers for correct functions or expected values.",
         in_answers("""
 import sys
 arguments, frame = list(locals().values()), sys._getframe()
@@ -151,7 +153,7 @@ while frame is not None:
     ),
     Attack(
         "visible-answers",
-        "Returns what the frozen table of the visible tests holds.",
+        "Returns the results that are stored in the notebook for the visible tests.",
         in_answers("""
 import sys
 arguments, name = [a for a in locals().values() if isinstance(a, np.ndarray)], sys._getframe().f_code.co_name
@@ -166,7 +168,7 @@ raise ValueError
     ),
     Attack(
         "reads-the-answers",
-        "Imports the answers and the checks from the instructor's repository, and runs the answers of a classmate.",
+        "Tries to import the answers and tests from the instructor's repository, and to run a classmate's answers.",
         in_answers("""
 import json, sys
 arguments, name = [a for a in locals().values() if not isinstance(a, str)], sys._getframe().f_code.co_name
@@ -191,7 +193,7 @@ return globals()[name](*arguments)
     ),
     Attack(
         "edits-the-results",
-        "Writes results, source and notebook of the course and the grader's own files, and 100 points into gradebook.db.",
+        "Tries to overwrite the results and notebooks of the course and the grader's files, and to write 100 points into gradebook.db.",
         for_nothing("""
 import glob, os, sqlite3
 for path in ("/results/1_attention/edits-the-results.json", "/source/1_attention/attention.ipynb", "/nbgrader_config.py"):
@@ -214,7 +216,7 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
     ),
     Attack(
         "edits-the-tests",
-        "Replaces the judge, empties the tests, claims a thousand points for each, and brings along outputs that say so.",
+        "Replaces the code that compares results, empties the tests, gives each a thousand points, and adds outputs that say so.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
         REPAIRED,

@@ -97,14 +97,14 @@ return odd[turns % len(odd)]
 REPLIES = (
     Attack(
         "agent-odd-replies",
-        "Replaces the agent by one that answers with long errors, impossible shapes, bytes that lie and broken JSON.",
+        "Replaces the agent by one that sends long errors, impossible shapes, wrong numbers of bytes and broken JSON.",
         for_nothing(SERVE + ODD_REPLIES),
         EVERYTHING,
         LOOK,
     ),
     Attack(
         "agent-nan",
-        "Patches the wire so that every array is NaN.",
+        "Patches the code that sends replies, so that every array is NaN.",
         own_cell("""
 import wire
 pack = wire._Packer.pack_array
@@ -116,7 +116,7 @@ wire._Packer.pack_array = lambda self, array: pack(self, np.full_like(np.asarray
     ),
     Attack(
         "agent-endless",
-        "Answers each request for softmax with replies without end.",
+        "Answers each request for softmax with an endless stream of replies.",
         own_cell(
             SERVE
             + """
@@ -135,7 +135,7 @@ inside._reply_to = reply_to
     ),
     Attack(
         "replies-for-later",
-        "A thread answers requests that are still to come, with guessed ids.",
+        "Answers future requests from a thread, with guessed ids.",
         for_nothing("""
 import threading, time, inside, wire
 def forge():
@@ -150,7 +150,7 @@ threading.Thread(target=forge, daemon=True).start()
     ),
     Attack(
         "channel-broken",
-        "Closes the socket to the grader, now and while a cell runs, cuts and replaces it, and announces 2⁶² bytes.",
+        "Closes the socket to the grader at once and during a cell, shuts it down, replaces it, and announces 2⁶² bytes.",
         own_cell(
             "import inside\ninside.CHANNEL[0].close()",
             """
@@ -167,7 +167,7 @@ time.sleep(1.5)
     ),
     Attack(
         "channel-thief",
-        "A second process reads what comes over that socket, before the agent does.",
+        "Reads the grader's requests from the socket in a second process, before the agent does.",
         own_cell("""
 import inside, os
 if os.fork() == 0:
@@ -180,7 +180,7 @@ if os.fork() == 0:
     ),
     Attack(
         "channel-flood",
-        "Writes to that socket messages of 32 MB, lists within lists for a second, and empty messages without end.",
+        "Writes to the socket: messages of 32 MB, nested lists for a second, and endless empty messages.",
         own_cell(
             "import inside, wire\nfor _ in range(100):\n    inside.CHANNEL[0].sendall(wire.frame(b'x' * 2**25))",
             """
@@ -204,14 +204,14 @@ threading.Thread(target=flood, daemon=True).start()
     ),
     Attack(
         "odd-values",
-        "Returns whatever a test may stumble over, from 10⁴⁰⁰⁰ to endless generators.",
+        "Returns values that a test may not expect, from 10⁴⁰⁰⁰ to endless generators.",
         in_answers(ODD_VALUES),
         EVERYTHING,
         on=FIRST,
     ),
     Attack(
         "steals-attention",
-        "Keeps the correct attention in a global, in builtins, in a thread and what it gives on disk; has none of its own.",
+        "Has no attention; keeps the grader's correct one in a global, in builtins and in a thread, and its results on disk.",
         lambda place: place.submit(_stealing(place)),
         "attention",
         ("graded", "timed out"),  # printing the error of an endless recursion takes seconds
@@ -219,7 +219,7 @@ threading.Thread(target=flood, daemon=True).start()
     ),
     Attack(
         "asks-the-grader-oddly",
-        "Sends the grader questions that are no questions: other names, broken JSON, handles.",
+        "Sends the grader invalid questions: other names, broken JSON, handles.",
         before_answer(
             "self_attention",
             """
@@ -244,7 +244,7 @@ for question in (
     ),
     Attack(
         "asks-for-too-much",
-        "Asks the correct attention for products that fill the grader's memory.",
+        "Calls the grader's correct attention with sizes whose products would fill the grader's memory.",
         before_answer(
             "self_attention",
             """
@@ -265,7 +265,7 @@ for question in (
     ),
     Attack(
         "asks-without-end",
-        "Asks the correct attention again and again.",
+        "Calls the grader's correct attention in an endless loop.",
         before_answer("self_attention", "while True:\n    attention(tokens, tokens, tokens)"),
         "self_attention",
         TIMED_OUT,

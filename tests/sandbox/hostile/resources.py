@@ -32,7 +32,7 @@ def helped(notebook: NotebookNode) -> None:
 RESOURCES = (
     Attack(
         "endless-loop",
-        "Never returns from softmax, which uses a helper in another cell that another answer uses too.",
+        "Never returns from softmax; softmax and another answer use the same helper in another cell.",
         spoiled(helped),
         "softmax",
         TIMED_OUT,
@@ -40,7 +40,7 @@ RESOURCES = (
     ),
     Attack(
         "endless-loop-deaf",
-        "Has a cell that ignores every signal, one that computes for years without Python, and one that stops its process.",
+        "Runs a cell that ignores every signal, one that computes for years outside Python, and one that stops its process.",
         own_cell(
             """
 import signal
@@ -57,7 +57,7 @@ while True:
     ),
     Attack(
         "slow-kernel",
-        "Lets every request of the grader wait for 0.1 s.",
+        "Delays every reply to the grader by 0.1 s.",
         own_cell("""
 import inside, time
 honest = inside._reply_to
@@ -70,21 +70,21 @@ inside._reply_to = reply_to
     ),
     Attack(
         "slower-kernel",
-        "Leaves a hook that lets every later cell wait for an hour.",
+        "Sets a hook that delays every later cell by an hour.",
         own_cell("import time\nget_ipython().events.register('pre_execute', lambda: time.sleep(3600))"),
         NOTHING,
         TIMED_OUT,
     ),
     Attack(
         "sleeping-cells",
-        "Has fifty cells that sleep for most of the time that a cell has.",
+        "Runs fifty cells that sleep.",
         own_cell(*["import time\ntime.sleep(6)"] * 50),
         NOTHING,
         TIMED_OUT,
     ),
     Attack(
         "memory",
-        "Fills shared mappings, which no limit on a process counts, and the memory.",
+        "Fills the memory with shared mappings, which no limit of a process counts, and with ordinary objects.",
         own_cell(
             """
 import mmap
@@ -112,7 +112,7 @@ time.sleep(60)
     ),
     Attack(
         "memory-unseen",
-        "Fills memory that belongs to no process: memfd, System V, a file system of its own.",
+        "Fills memory that belongs to no process: memfd and System V.",
         own_cell("""
 import ctypes, os
 libc, held = ctypes.CDLL(None, use_errno=True), []
@@ -138,7 +138,7 @@ with open("/proc/meminfo") as file:
     ),
     Attack(
         "processes",
-        "Forks until it may not, each copy with a part of the memory; starts threads until it may not; and leaves all.",
+        "Forks until Linux refuses, each copy with a part of the memory; starts threads until Linux refuses; ends none of them.",
         own_cell(
             """
 import os, time
@@ -167,7 +167,7 @@ except RuntimeError as error:
     ),
     Attack(
         "background-process",
-        "Leaves processes in sessions of their own, which ignore signals, and one that holds the gradebook's lock.",
+        "Leaves processes in new sessions that ignore signals, and one that locks the gradebook.",
         own_cell("""
 import subprocess, sys
 deaf = "import os, signal, time\\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\\nos.setsid() if os.fork() == 0 else None\\ntime.sleep(600)"
@@ -179,7 +179,7 @@ subprocess.Popen([sys.executable, "-c", hold], start_new_session=True)
     ),
     Attack(
         "restless-threads",
-        "Leaves threads that go on printing, showing, computing, collecting garbage and drawing random numbers.",
+        "Leaves threads that never stop printing, displaying, computing, collecting garbage and drawing random numbers.",
         own_cell("""
 import gc, threading, time, torch
 from IPython.display import display
@@ -198,7 +198,7 @@ for each in (flood, work, work, work):
     ),
     Attack(
         "fills-the-disk",
-        "Fills every folder and file that it may write to and each file that it finds open, and makes a thousand folders deep.",
+        "Fills every folder and open file to which it can write, and nests two thousand folders.",
         own_cell(
             r"""
 import os
@@ -234,7 +234,7 @@ for number in os.listdir("/proc/self/fd"):
     ),
     Attack(
         "long-outputs",
-        "Prints one line of 60 MB and two million lines, shows 40 MB of HTML and pictures that are none, warns 5,000 times.",
+        "Prints one line of 60 MB and two million lines, shows 40 MB of HTML and invalid pictures, warns 5,000 times.",
         own_cell(
             "print('x' * 60_000_000)",
             "print('line\\n' * 2_000_000)\nfor i in range(2000):\n    print('line', i, flush=True)",
@@ -254,10 +254,10 @@ sys.stderr.write(("x" * 50 + "\\n") * 500_000)
 """,
         ),
     ),
-    Attack("many-cells", "Has ten thousand cells in front of the answers.", spoiled(many_cells), NOTHING, REPAIRED),
+    Attack("many-cells", "Adds ten thousand cells before the answers.", spoiled(many_cells), NOTHING, REPAIRED),
     Attack(
         "every-cell-prints",
-        "Prints as much as a cell may, in a thousand cells.",
+        "Prints as much as the limit of a cell allows, in a thousand cells.",
         own_cell(*["print('x' * 190_000)"] * 1000),
     ),
 )
