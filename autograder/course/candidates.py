@@ -134,12 +134,14 @@ class Wanted:
                 away.append(member)
             else:
                 self._sort(member, found)
+        brought: set[str] = set()
         if not found.notebooks:
-            brought = away if is_explicit else self._in_a_wrong_folder(away)
-            away = [member for member in away if member not in brought]
-            for member in brought:
+            brought = {member.path for member in away} if is_explicit else self._in_a_wrong_folder(away)
+        for member in away:
+            if member.path in brought:
                 self._sort(member, found)
-        found.elsewhere = [member.path for member in away]
+            else:
+                found.elsewhere.append(member.path)
         if len(found.notebooks) > MAX_CANDIDATES:
             found.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
             why = f"only {MAX_CANDIDATES} notebooks of a student are looked into"
@@ -147,18 +149,15 @@ class Wanted:
             del found.notebooks[MAX_CANDIDATES:]
         return found
 
-    def _in_a_wrong_folder(self, members: list[Member]) -> list[Member]:
-        """Return the notebooks that hold cells of this assignment, with the requested files next to them."""
+    def _in_a_wrong_folder(self, members: list[Member]) -> set[str]:
+        """Return the paths of notebooks that hold cells of this assignment, and of the requested files next to them."""
         notebooks = [member for member in members if is_notebook(member.path)]
         notebooks.sort(key=lambda member: -self.fit(member.path))
         held = [_Held(Candidate(member.path, member.read), self) for member in notebooks[:MAX_CANDIDATES]]
         own = {each.of.name for each in held if each.cells and not each.elsewhere}
         folders = {PurePosixPath(name).parent for name in own}
-        return [
-            member
-            for member in members
-            if member.path in own or (self.file_for(member.path) and PurePosixPath(member.path).parent in folders)
-        ]
+        files = {member.path for member in members if self.file_for(member.path)}
+        return own | {path for path in files if PurePosixPath(path).parent in folders}
 
     def _sort(self, member: Member, found: Found, packed: bool = False) -> None:
         """Add a file to its group in `found`, and each file of an archive to its own group."""
