@@ -1,11 +1,11 @@
 """Read the time of a submission from timestamp.txt, which nbgrader, a script or a student wrote."""
 
-import codecs
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 from autograder.settings import YEARS
+from autograder.spreadsheets import BYTE_ORDER_MARKS
 
 MOST = 100  # characters of a time, at most
 TIMESTAMP = "timestamp.txt"  # file in a submission's folder: its time, as nbgrader and students write it
@@ -20,7 +20,6 @@ HOURS = {
     **{"AEST": 10, "ACDT": 10.5, "AEDT": 11, "NZST": 12, "NZDT": 13, "HST": -10, "AKST": -9, "AKDT": -8},
     **{"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "CDT": -5, "EST": -5, "EDT": -4, "BRT": -3, "ART": -3},
 }
-BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def read_time(written: bytes | str) -> datetime:
