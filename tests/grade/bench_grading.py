@@ -211,11 +211,6 @@ def different_points(plain: Path, ours: Path, assignment: Assignment) -> list[st
     ]
 
 
-def different_points_of(run: dict[str, Any]) -> list[str]:
-    """Return what `different_points` gave in a run; a record of an earlier version has it under another name."""
-    return run["different_points"] if "different_points" in run else run["different_marks"]
-
-
 def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[str]:
     """Return the students for whom ordinary asserts find other wrong exercises than our tests.
 
@@ -271,7 +266,7 @@ def page_of(found: dict[str, Any]) -> str:
         "| --: | --- | --: | --: | --: | --- |",
     ]
     for run in found["runs"]:
-        differ = {"plain": different_points_of(run), "ordinary": run["other_exercises"], "ours": None}
+        differ = {"plain": run["different_points"], "ordinary": run["other_exercises"], "ours": None}
         for side, title in SIDES.items():
             usage = run[side]
             ratio = "" if side == "ours" else f"{usage['wall_seconds'] / run['ours']['wall_seconds']:.1f} times"
