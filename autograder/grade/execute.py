@@ -5,9 +5,7 @@ import contextlib
 import io
 import traceback
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import nbformat
@@ -19,6 +17,7 @@ from autograder.grade.apart import Judge
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
+from autograder.judge.own_module import compiled
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.host.proxy import Function, GraderFault
@@ -143,7 +142,7 @@ def _run_test(
     cell: NotebookNode, namespace: dict[str, Any], student: Session
 ) -> tuple[list[NotebookNode], BaseException | None]:
     """Run a locked cell in this process; names that it does not know are the student's functions."""
-    code = _compiled(cell.source, cell.metadata.nbgrader.grade_id)
+    code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
     for name in code.co_names:
         if name not in namespace and name not in vars(builtins):
             namespace[name] = Function(name, student.call)
@@ -167,12 +166,6 @@ def _run_test(
         name = type(error).__name__
         outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
     return outputs, error
-
-
-@cache
-def _compiled(source: str, name: str) -> CodeType:
-    """Return the code of a locked cell, which is the same for every student."""
-    return compile(source, name, "exec")
 
 
 def _is_of_the_student(error: BaseException) -> bool:

@@ -77,19 +77,21 @@ def _after_the_one_before(order: Sequence[Item], item: Item) -> int:
     return max(before, key=lambda place: order[place].place, default=-1) + 1
 
 
+def _defines(item: Item, name: str) -> bool:
+    """Whether a cell that answers, or that the student added, defines a name."""
+    code = item.node.cell_type == "code" and (item.own or is_answer(item.node))
+    return code and bool(definitions(item.node.source).get(name))
+
+
 def _move_after_definition(order: list[Item], name: str, group: Sequence[Item]) -> None:
     first = min(order.index(item) for item in group)
-    defining = [
-        place
-        for place, item in enumerate(order)
-        if item.node.cell_type == "code"
-        and (item.own or is_answer(item.node))
-        and definitions(item.node.source).get(name)
-    ]
-    if not defining or defining[0] < first:
+    for defining in order[:first]:
+        if _defines(defining, name):
+            return
+    defining = next((item for item in order[first:] if _defines(item, name)), None)
+    if defining is None:
         return
-    last = order[defining[0]]
     for item in group:
         order.remove(item)
-    after = order.index(last) + 1
+    after = order.index(defining) + 1
     order[after:after] = group

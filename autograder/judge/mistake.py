@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
+
+from autograder.judge.own_module import compiled
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
     module = ModuleType(answers.__name__)
     module.__file__ = answers.__file__
     try:
-        exec(_compiled(text, answers.__file__), vars(module))
+        exec(compiled(text, answers.__file__), vars(module))
     except SyntaxError as error:
         raise ValueError(f"{exercise}: with these words changed, the answer is no Python: {error}") from None
     return vars(module)[exercise]
@@ -145,11 +147,6 @@ def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
     """
     lines = difflib.ndiff(_read(path).text.splitlines(), changed_text(path, exercise, way.changes).splitlines())
     return textwrap.dedent("\n".join(line[2:] for line in lines if line.startswith("+ "))).splitlines()
-
-
-@cache
-def _compiled(text: str, path: str) -> CodeType:
-    return compile(text, path, "exec")
 
 
 class _File:

@@ -1,5 +1,8 @@
 """Keep the tests of a notebook apart from the student's names. A set-up cell shows only this helper outside the tests."""
 
+from functools import cache
+from types import CodeType
+
 
 def own_module(name, source):
     """Run a source as a separate module: the notebook sees none of its names, and no name of the notebook reaches it.
@@ -8,6 +11,7 @@ def own_module(name, source):
     """
     import builtins
     import linecache
+    import sys
     import types
 
     module, file = types.ModuleType(name), f"<{name}>"
@@ -15,9 +19,22 @@ def own_module(name, source):
     linecache.cache[file] = (builtins.len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
     first, line, rest = source.partition("# Only when `more` is called:")
 
-    def run(part):
-        builtins.exec(builtins.compile(part, file, "exec"), builtins.vars(module))
+    kept = sys.modules.get("autograder.judge.own_module")  # only in a process that grades
+    compiled = kept.compiled if kept else builtins.compile
 
-    module.more = lambda: run("\n" * first.count("\n") + line + rest)
+    def run(part):
+        builtins.exec(compiled(part, file, "exec"), builtins.vars(module))
+
+    def more():
+        run("\n" * first.count("\n") + line + rest)
+        module.more = lambda: None
+
+    module.more = more
     run(first)
     return module
+
+
+@cache
+def compiled(source: str, file: str, mode: str = "exec") -> CodeType:
+    """Compile our code once for all notebooks that this process grades: compiling takes longer than running it."""
+    return compile(source, file, mode)

@@ -215,3 +215,16 @@ def test_error_in_the_tests_shows_their_lines() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         module.fails()
     assert "return 1 / 0  # here" in "".join(traceback.format_exception(caught.value))
+
+
+def test_same_source_is_compiled_once() -> None:
+    """Do the modules of two notebooks share their code and nothing else, and does the later part run only once?"""
+    source = (
+        "runs = []\ndef first():\n    more()\n\n# Only when `more` is called:\nruns.append(1)\ndef later():\n    pass\n"
+    )
+    one, other = (own_module("sample", source) for _ in range(2))
+    for _ in range(2):
+        one.first()
+    other.first()
+    assert one.later.__code__ is other.later.__code__
+    assert one.runs == other.runs == [1] and one.runs is not other.runs

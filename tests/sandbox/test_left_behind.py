@@ -28,6 +28,7 @@ CHANGES = {  # the code of a cell, and the name in the message about it
     "import sys\nsys.stderr = None": "sys.stderr",
     "import sys\nsys.setrecursionlimit(80)": "sys.setrecursionlimit",
     "import builtins\nbuiltins.sum = builtins.print = None": "builtins.print",
+    "import builtins\nbuiltins.all = builtins.vars = builtins.sum = lambda *_: True": "builtins.all",
     "import builtins\nbuiltins.__build_class__ = None": "builtins.__build_class__",
     "import numpy as np\nnp.asarray = None": "numpy.asarray",
     "import numpy as np\ndel np.asarray": "numpy.asarray",

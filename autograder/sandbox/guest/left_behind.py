@@ -4,13 +4,17 @@ It runs in the sandbox. It has a file of its own, because Python lists all class
 file.
 """
 
+import builtins
 import contextlib
 import importlib
 import locale
-import operator
 import os
 import sys
 import warnings
+from operator import attrgetter, is_
+from sys import getprofile, gettrace, setprofile, settrace
+
+__builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 
 WATCHED = ("builtins", "math", "random", "numpy", "numpy.linalg", "torch", "torch.nn", "torch.nn.functional")
 WATCHED += ("torch.nn.init", "torch.linalg")
@@ -38,7 +42,7 @@ class State:
         owners = {name: sys.modules[name] for name in WATCHED if name in sys.modules}
         with if_it_is_there:
             torch = sys.modules["torch"]
-            owners |= {kind: operator.attrgetter(kind)(torch) for kind in CLASSES}
+            owners |= {kind: attrgetter(kind)(torch) for kind in CLASSES}
         for name in owners.keys() - self.functions.keys():
             found = {each: value for each, value in vars(owners[name]).items() if callable(value)}
             self.functions[name] = owners[name], found
@@ -48,6 +52,7 @@ class State:
         found = [
             (owner, name, value)
             for owner, before in self.functions.values()
+            if not all(map(is_, map(vars(owner).get, before), before.values()))  # in C, six times as fast
             for name, value in before.items()
             if vars(owner).get(name) is not value
         ]
@@ -69,8 +74,9 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        sys.settrace(None)
-        sys.setprofile(None)
+        if gettrace() or getprofile():  # setting them takes longer than asking, because an audit hook looks at it
+            settrace(None)
+            setprofile(None)
         sys.setrecursionlimit(self.depth)
         sys.stdout, sys.stderr = self.outputs
         for owner, name, value in self.changed() if self.cells_ran else ():

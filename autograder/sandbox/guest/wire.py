@@ -222,6 +222,8 @@ class _Reader:
 
 def _too_much(text: bytes) -> str:
     """Count the characters of a JSON text; say what it has too much of for a value that may cross, or return ""."""
+    if len(text) < min(MAX_KEYS, MAX_ARRAYS, MAX_VALUES, MAX_OUTLINE):  # most messages: each value takes a byte or more
+        return ""
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes within texts
     if bare.count(b'"') > 4 * MAX_VALUES + 2 * MAX_KEYS:  # each value may have the name of its kind, and be a text
         return f"more than {2 * MAX_VALUES + MAX_KEYS:,} texts"
