@@ -441,16 +441,18 @@ def _departed(rows, kinds, i, known):
     held = _last_right(rows, kinds, i)
     before = {row.line for row in rows[:i] if row.function == rows[i].function and row.line < rows[i].line}
     if held is None and kinds[i][0] == UNKNOWN and len(before) > MAX_BEFORE:
-        return Departure("None of its values matches a known step, so we cannot name the wrong line.")
+        return Departure("None of its values is a known step of a right answer, so we cannot name the wrong line.")
     shown, said = rows[_named(rows, i)], []
     if held is not None:
         right = rows[_named(rows, held)]
         said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
     fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
     called = f" (called in line {shown.outer})" if shown.outer else ""
-    said.append(f"{_place(shown, shown)}{called}: {shown.said} is the first value that matches no known step{fact}.")
+    said.append(
+        f"{_place(shown, shown)}{called}: {shown.said} is the first value that is not a known step of a right answer.{fact}"
+    )
     if held is None:
-        said.append("No value before it matches a known step.")
+        said.append("No value before it is a known step of a right answer.")
     return Departure(
         "\n".join(said), shown.line, None if held is None else rows[held].line, shown.function, shown.outer
     )
@@ -474,8 +476,8 @@ def _skipped(rows, kinds, i, known):
             row, noun = rows[_named(rows, j)], _noun(known, due)
             last = next((n for n in range(i - 1, j, -1) if j in rows[n].operands and rows[n].kind == "variable"), None)
             row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
-            fact = _fact(rows[j], kinds[j], known, due) if kinds[j][0] == FACTOR else f" {_what(known, kinds[j])}"
-            text = f"Line {row.line}: {row.said}{fact}. No line computes {noun}, the next step."
+            fact = _times(known, kinds[j]) if kinds[j][0] == FACTOR else _what(known, kinds[j])
+            text = f"Line {row.line}: {row.said} {fact}. No line computes {noun}, the next step."
             return Departure(text, row.line, row.line, row.function, row.outer)
     return None
 
@@ -516,22 +518,27 @@ def _place(row, other):
 def _what(known, kind):
     """Say which step a value is."""
     if kind[0] == PART:
-        return f"holds values of {_noun(known, kind[1])}"
+        return f"holds some of {_noun(known, kind[1])}"
     return known.steps[kind[1]][0] + (", except for a constant in each row" if kind[0] == ROWS else "")
 
 
+def _times(known, kind):
+    """Say which step a value is a multiple of."""
+    return f"equals {_noun(known, kind[1])} times {kind[2]:.4g}"
+
+
 def _fact(row, kind, known, after):
-    """Describe a value that departs."""
+    """Describe a value that departs, in sentences after the first one."""
     if kind[0] == FACTOR:
-        return f": it equals {_noun(known, kind[1])} times {kind[2]:.4g}"
+        return f" It {_times(known, kind)}."
     if kind[0] == ORDER:
-        return f": it holds the numbers of {_noun(known, kind[1])}, in another order"
+        return f" It holds the numbers of {_noun(known, kind[1])}, in another order."
     if kind[0] == ROWS:
-        return f": it equals {_noun(known, kind[1])} except for a constant in each row"
+        return f" It equals {_noun(known, kind[1])} except for a constant in each row."
     value, facts = _real(row.value), []
     strange = np.sum(np.isnan(value) | (value == np.inf))
     if strange:
-        return f": {strange} of its {value.size} numbers are NaN or infinite"
+        return f" Of its {value.size} numbers, {strange} are NaN or infinite."
     later = [each for each in known.steps[after + 1 :] if each[1].shape == value.shape]
     for said, step, _ in later:
         noun = said.split(" ", 1)[1]
@@ -539,22 +546,22 @@ def _fact(row, kind, known, after):
         first = [j for j in range(len(step)) if step.ndim > 2 and same[j].all()]
         if first:
             which = ", ".join(map(str, first[:4]))
-            return f": it equals {noun} only at index {which} of the first axis"
+            return f" It equals {noun} only at index {which} of the first axis."
         if np.isneginf(step).any() and np.isfinite(value[np.isneginf(step)]).all():
-            facts.append("it is finite where the mask hides keys")
+            facts.append(" It is finite where the mask hides keys.")
             break
         if same.mean() > 0.3:
-            facts.append(f"it equals {noun} at {same.sum()} of {same.size} places")
+            facts.append(f" It equals {noun} at {same.sum()} of {same.size} places.")
             break
     if value.ndim > 1 and (value >= 0).all() and len(value.ravel()) > 3:
         sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
         ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
         if ones or (value <= 1).all():
-            facts.append("its " + ", its ".join(f"{words} sum to {span(some)}" for words, some in sums))
+            facts += [f" Its {words} sum to {span(some)}." for words, some in sums]
     shapes = {each[1].shape for each in known.steps[after + 1 :]}
     if shapes and value.shape not in shapes:
-        facts.append(f"its shape is {value.shape}")
-    return f": {'; '.join(facts)}" if facts else ""
+        facts.append(f" Its shape is {value.shape}.")
+    return "".join(facts)
 
 
 def _noun(known, place):

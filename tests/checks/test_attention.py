@@ -122,7 +122,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
             seen = "".join(line for line in said.splitlines() if not re.match(r"M\d+ \(", line))
             seen = re.sub(r"off by up to \S+?[;.](?!\d)", "", seen)
             seen = re.sub(r"the rows sum to \S+( … \S+)?\.(?!\d)", "", seen)
-            seen = re.sub(r"its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
+            seen = re.sub(r"Its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
             assert not re.search(rf"{number}|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
 
 

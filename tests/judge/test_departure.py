@@ -62,16 +62,16 @@ CHANGED = [
         "/ np.sqrt(queries.shape[-1])",
         "/ np.sqrt(queries.shape[-1]) * 4",
         7,
-        "it equals the scaled scores times 4",
+        "It equals the scaled scores times 4.",
     ),
-    ("w = exponentials /", "w = 0.1 + exponentials /", 11, "its rows sum to 1."),
+    ("w = exponentials /", "w = 0.1 + exponentials /", 11, "Its rows sum to 1."),
     ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "Line 12: `w @ values` is the output."),
     ("return w @ values, w", "return w @ values @ values, w", 12, "has shape"),
     (
         "exponentials = np.exp(",
         "exponentials = np.cos(",
         10,
-        "`exponentials` is the first value that matches no known step",
+        "`exponentials` is the first value that is not a known step",
     ),
 ]
 
@@ -91,7 +91,7 @@ def test_line_is_said_in_a_notebook() -> None:
         exec(setup_cell("attention"), namespace)
         wrong = written(ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials"), **namespace)
         before = set(wrong.__globals__), wrong.__code__
-        with pytest.raises(AssertionError, match="Line 11: `w` is the first value that matches no known step"):
+        with pytest.raises(AssertionError, match="Line 11: `w` is the first value that is not a known step"):
             namespace["run_tests"]("attention", wrong)
     assert (set(wrong.__globals__), wrong.__code__) == before
 
@@ -117,7 +117,7 @@ LIES = WRONG.replace("    scores =", "    globals().update(_seen_by_test=lambda 
 
 
 @pytest.mark.parametrize(
-    ("cell", "line"), [(WRONG, "Line 11: `w` is the first value that matches no known step"), (ENDS, ""), (LIES, "")]
+    ("cell", "line"), [(WRONG, "Line 11: `w` is the first value that is not a known step"), (ENDS, ""), (LIES, "")]
 )
 def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
     """Does a hidden test give the line of a cell, and are all points the same, whatever the cell does while recorded?"""
@@ -165,7 +165,7 @@ def test_line_of_a_module_is_said_in_the_sandbox() -> None:
                 Function("MultiHeadAttention", session.call), 0
             )
         assert "Line 13: `merge_heads(mixed)` are the merged heads." in str(errors["values"])
-        assert "Line 13: `merge_heads(mixed).cos()` is the first value that matches no known step" in str(
+        assert "Line 13: `merge_heads(mixed).cos()` is the first value that is not a known step" in str(
             errors["values"]
         )
     finally:
