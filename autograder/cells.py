@@ -26,7 +26,7 @@ def points_of(cell: NotebookNode) -> float:
 
 
 def files_of(cells: Iterable[NotebookNode]) -> dict[str, str]:
-    """Return the files that are submitted with a notebook, by name; a value is the name of the checks that judge the file."""
+    """Return the files that are submitted with a notebook: each file's name, and the name of its checks."""
     return {cell.metadata["file"]: cell.metadata["checks"] for cell in cells if "file" in cell.metadata}
 
 

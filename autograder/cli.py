@@ -9,14 +9,14 @@ from pathlib import Path
 
 import typer
 
-import autograder.lighter_imports  # noqa: F401 - it must come before any import of nbformat
+import autograder.lighter_imports  # noqa: F401 - this import must come before any import of nbformat
 from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import explaining_files, stopped
 from autograder.commands.demo import demo
 from autograder.commands.messages import messages
 from autograder.installed import enter_repository
 
-COMMANDS = {  # in the order in which the help lists them
+COMMANDS = {  # commands, in the order of the help
     "build": authoring.build,
     "student-version": authoring.student_version,
     "book": authoring.book,
@@ -56,7 +56,7 @@ def main() -> None:
         try:
             app()
         except RuntimeError as error:
-            from autograder.course.gradebook import GradebookError  # imports nbgrader, which takes seconds
+            from autograder.course.gradebook import GradebookError  # this imports nbgrader, which takes seconds
 
             if isinstance(error, GradebookError):
                 raise SystemExit(stopped(error).exit_code) from None
@@ -70,7 +70,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def home_to_write_in() -> Iterator[None]:
-    """Use a temporary home folder if the user's own is not writable: Jupyter and Matplotlib need one."""
+    """Use a temporary home folder if the user's home is not writable, because Jupyter and Matplotlib write there."""
     with contextlib.ExitStack() as until_it_ends:
         if not os.access(Path.home(), os.W_OK):
             home = tempfile.TemporaryDirectory(prefix="autograder-home-", ignore_cleanup_errors=True)

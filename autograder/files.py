@@ -46,7 +46,7 @@ def write_atomically(path: Path, text: str | bytes) -> None:
 
 
 def read_json(path: Path, fix: str) -> Any:
-    """Read a JSON file of ours; None if it does not exist. A power cut may have cut it off.
+    """Read a JSON file that the autograder wrote; None if it does not exist. A power cut may have left it incomplete.
 
     Raises:
         ValueError: the file cannot be read. The message ends with `fix`, which says what to do.
@@ -60,7 +60,7 @@ def read_json(path: Path, fix: str) -> Any:
 
 
 def made_once(path: Path, make: Callable[[], Any]) -> Any:
-    """Return what a JSON file holds. If it does not exist, one process makes it, and others that want it wait."""
+    """Return the content of a JSON file. If the file does not exist, one process makes it, and other processes wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Find the files of this repository that a module needs: its own and those that it imports, according to its text."""
+"""Find the files of this repository that a module needs: its own file, and the files that its text imports."""
 
 import hashlib
 import re
@@ -12,10 +12,10 @@ IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))
 
 
 def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
-    """Return the files of the named modules and of all that they import from this repository, within functions too.
+    """Return the files of modules, and of everything that these import from this repository, also inside functions.
 
     Args:
-        modules: Their names, such as autograder.checks.encoder.
+        modules: The names of the modules, such as autograder.checks.encoder.
         root: The repository's folder.
     """
     found: set[Path] = set()

@@ -1,4 +1,4 @@
-"""Start an installed `autograder`: it works in a folder that holds the repository, and `autograder demo` writes one."""
+"""Start an installed `autograder`. It works in a folder with the repository, which `autograder demo` can write."""
 
 import os
 import sys
@@ -30,4 +30,4 @@ def enter_repository() -> None:
             f"autograder: {here} does not hold the repository, in which every command works. Go to the folder that does, "
             'or run "autograder demo" in an empty one, which writes it there'
         )
-    os.execv(sys.executable, [sys.executable, "-m", "autograder", *sys.argv[1:]])  # runs the package in this folder
+    os.execv(sys.executable, [sys.executable, "-m", "autograder", *sys.argv[1:]])  # starts the package in this folder

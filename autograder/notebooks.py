@@ -216,7 +216,7 @@ def _raw_cells(content: Any, notebook: Notebook) -> list[Any]:
         return content
     if not isinstance(content, dict):
         raise Unreadable("the file is JSON, but not a notebook")
-    if isinstance(content.get("content"), dict) and "cells" not in content:  # a Jupyter server sends this
+    if isinstance(content.get("content"), dict) and "cells" not in content:  # Jupyter servers send this form
         content = content["content"]
     raw = content.get("cells")
     if raw is None and isinstance(content.get("worksheets"), list):

@@ -20,7 +20,7 @@ HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
 LINE = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)(?:\s*:[^=\n]+)?\s*=(?!=)", re.M)
 IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
 MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
-# The fields of a statement whose statements run in the same scope, not in a function or class of their own.
+# The fields of a statement that hold inner statements. These run in the same scope, unlike the body of a function.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
@@ -73,7 +73,7 @@ def parsed(source: str) -> ast.Module | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the student's code may cause some, as about a backslash
+            warnings.simplefilter("ignore")  # the student's code may cause warnings, for example about a backslash
             return ast.parse(MAGIC.sub(r"\1pass", source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -83,12 +83,12 @@ def definitions(source: str) -> dict[str, bool]:
     """Return the names that a code cell defines outside functions, by def, class, import or assignment.
 
     Returns:
-        Whether each name is written: a function is not if its body only raises NotImplementedError.
+        For each name, whether it is written. A function whose body only raises NotImplementedError is not written.
     """
     return dict(_definitions(source))
 
 
-@lru_cache(maxsize=256)  # each step of the repair asks, and most cells are unchanged
+@lru_cache(maxsize=256)  # each step of the repair asks about the same cells, and most are unchanged
 def _definitions(source: str) -> dict[str, bool]:
     tree = parsed(source)
     if tree is not None:
@@ -119,7 +119,7 @@ def _names_of(tree: ast.AST) -> dict[str, bool]:
 
 
 def _is_stub(node: ast.AST) -> bool:
-    """Whether a function does nothing or only raises NotImplementedError, or all methods of a class do so."""
+    """Whether a function does nothing or only raises NotImplementedError. A class is a stub if all its methods are."""
     if isinstance(node, ast.ClassDef):
         methods = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
         return bool(methods) and all(map(_is_stub, methods))
@@ -162,8 +162,8 @@ def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
         answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
         answered = answered or (is_answer(cell) and name in filled)
         changed += answered
-        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # another notebook has a text_02 too
-        prompt = is_answer(cell) and cell.cell_type == "markdown"  # all of these have the same words
+        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # other notebooks have a text_02 too
+        prompt = is_answer(cell) and cell.cell_type == "markdown"  # all prompts have the same words
         cells += answered or known or (cell.source.strip() in texts and not prompt)
     return Holdings(cells, changed)
 
@@ -187,11 +187,11 @@ def other_assignment(
     Args:
         submitted: The notebook's cells.
         here: The cell names of the assignment for which it was submitted, from `names_in`.
-        others: The same for the other assignments, by their names.
+        others: The cell names of the other assignments, by the assignments' names.
 
     Returns:
-        The assignment with the most answers in the notebook, if the notebook holds none of `here`, or few and far fewer;
-        else None.
+        The other assignment with the most answers in the notebook, if the notebook has no answer of `here` or only a
+        few; else None.
     """
     held = names_held(submitted)
     best, most = None, 0

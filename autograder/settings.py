@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 FILE = "course.toml"
 TITLE = "Attention from First Principles"
-YEARS = range(1990, 2101)  # a due date is in one; nbgrader cannot show years near 1 or 9999 in another time zone
+YEARS = range(1990, 2101)  # allowed for a due date; nbgrader cannot show years near 1 or 9999 in another time zone
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def read_settings(folder: Path) -> Settings:
     """
     path = folder / FILE
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a mark at the start
+        said = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
     except FileNotFoundError:
         return Settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-    except OSError as error:  # it is a folder, or somebody else's file
+    except OSError as error:  # the path is a folder, or the file belongs to another user
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     known = [each.name for each in fields(Settings)]
     if unknown := [name for name in said if name not in known]:

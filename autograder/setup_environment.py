@@ -1,4 +1,6 @@
-"""Make .venv and install the packages that requirements.txt locks. Nothing is installed yet, so this needs Python alone.
+"""Make .venv and install the packages that requirements.txt locks.
+
+This program runs before any package is installed, so it needs only Python itself.
 
 python3 autograder/setup_environment.py [--browser]
 """
@@ -16,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
 CACHE = Path(os.environ.get("UV_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv"))
-INSIDE = ROOT / "autograder" / "sandbox" / "guest"  # sandboxes see some of its files
+INSIDE = ROOT / "autograder" / "sandbox" / "guest"  # sandboxes see some files of this folder
 RELEASE = Path("/etc/os-release")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NO_CHROMIUM = """Ubuntu has Chromium only as a snap, which may not read the tests' temporary files. Install Google Chrome:
@@ -62,7 +64,7 @@ def install() -> None:
     what = f"Installing about {len(re.findall('^[a-z].*==', LOCK.read_text(encoding='utf-8'), re.M | re.I))} packages"
     # Use the system's certificates, as pip does: a network may have its own.
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--system-certs", "--python", python]
-    if not can_write(CACHE):  # else uv fails, and pip needs more disk space, because it unpacks what it downloads
+    if not can_write(CACHE):  # uv needs a writable cache; pip needs more disk space, because it unpacks downloads
         uv += ["--cache-dir", str(VENV / "cache")]
     by_uv = run("Installing uv", *pip, "-q", UV, must=False) and run(
         what, *uv, "--require-hashes", "-r", str(LOCK), must=False
@@ -73,7 +75,7 @@ def install() -> None:
     run("Installing the grader", *pip, "-q", "--no-deps", "-e", str(ROOT))
     # Sandboxes cannot write into .venv, so they would compile these modules again each time.
     run("Compiling what is imported at every start", python, "-c", f"import {IMPORTED}")
-    if os.getuid() == 0:  # uv links files from its cache, and these keep the permissions that they have there
+    if os.getuid() == 0:  # uv links files from its cache, and a linked file keeps the permissions of the cached one
         run("Letting the sandbox's user read", "chmod", "-R", "a+rX", str(VENV), str(INSIDE))
 
 
@@ -105,7 +107,7 @@ def install_system_packages(missing: dict[str, str]) -> None:
 
 
 def is_ubuntu() -> bool:
-    """Whether this is Ubuntu or derived from it: these have Chromium only as a snap, not as a package."""
+    """Whether this system is Ubuntu or derived from Ubuntu. Such a system has Chromium only as a snap."""
     return RELEASE.exists() and bool(re.search(r"^ID(_LIKE)?=.*ubuntu", RELEASE.read_text(encoding="utf-8"), re.M))
 
 
@@ -113,11 +115,11 @@ def run(what: str, *command: str, must: bool = True) -> bool:
     """Run a command, and print every few seconds that it still runs and how much disk space it has used.
 
     Returns:
-        Whether it succeeded. If it must succeed and did not, the program exits.
+        Whether the command succeeded. If `must` is true and the command failed, the program exits.
     """
     print(what, flush=True)
     begun, free = time.monotonic(), shutil.disk_usage(ROOT).free
-    # Containers often set this variable; then nothing would be compiled.
+    # Containers often set PYTHONDONTWRITEBYTECODE. With this variable nothing would be compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(command, env=environment)
     while process.poll() is None:

@@ -1,4 +1,4 @@
-"""Tables as CSV: read as any spreadsheet or form writes them, and written so that no spreadsheet runs a text.
+"""Read CSV tables as any spreadsheet or form writes them, and write them so that no spreadsheet runs a text.
 
 `read_table` reads every CSV file of a course, and `write_table` writes every one.
 """
@@ -19,7 +19,7 @@ from autograder.files import Unreadable, read_plain_file
 csv.field_size_limit(2**31 - 1)
 
 DELIMITERS = ",;\t"
-BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of what Excel calls "Unicode text"
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of Excel's "Unicode text" files
 
 # A spreadsheet recognises a formula by its first visible character; the wide forms come from Japanese keyboards.
 # A spreadsheet may split at another separator than the table's, so each part of a cell counts as a cell.
@@ -30,12 +30,12 @@ FORMULA = re.compile(
     rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-" and a number such as "-1" are no formulas
     r"[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b]"
 )
-END = "end"  # a last row that we add; if it is not read as a row, a quotation mark before it was left open
+END = "end"  # a row that we add at the end; if it is not read as a row, a quotation mark before it was not closed
 
 
 @dataclass
 class Table:
-    """A table as it was read."""
+    """A table that was read from a file."""
 
     path: Path
     header: list[str]  # titles of columns, without spaces around them
@@ -44,7 +44,7 @@ class Table:
     delimiter: str
 
     def place(self, title: str) -> int | None:
-        """Return the index of the column with a title; None if none has it. Case, spaces, "_" and "-" do not matter."""
+        """Return the index of the column with a title, or None. Case, spaces, "_" and "-" do not matter."""
         return next((index for index, own in enumerate(self.header) if _key(own) == _key(title)), None)
 
     def cell(self, row: list[str], title: str) -> str:
@@ -106,7 +106,7 @@ def _parse(path: Path, text: str, delimiter: str) -> Table:
 
 
 def write_table(header: Iterable[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> str:
-    """Return a table as CSV, unchanged: for a file that only our own commands read."""
+    """Return a table as CSV with unchanged texts. Use this for a file that only our own commands read."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter)
     writer.writerow(header)
@@ -120,7 +120,7 @@ def write_defused(header: Iterable[str], rows: Iterable[Iterable[Any]], delimite
 
 
 def defuse(value: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula, not even in part.
+    """Return a cell in which no spreadsheet finds a formula.
 
     An apostrophe is put before a formula. Numbers, "-", and names such as "Anne-Marie" or "O'Brien" stay as they are.
     """
@@ -150,7 +150,7 @@ def _text_of(path: Path) -> str:
         ) from None
     if "\0" in text.partition("\n")[0]:
         raise ValueError(f'{path} is no text. Save it in the spreadsheet as "CSV UTF-8"')
-    return text.replace("\0", "\ufffd")  # a zero character within a student's text does no harm
+    return text.replace("\0", "\ufffd")  # a student's text may hold a zero character
 
 
 def _key(title: str) -> str:

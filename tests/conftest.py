@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import autograder.lighter_imports  # noqa: F401 - first: it makes the import of nbformat faster
 from autograder.imports import ROOT
 
-# Libraries read these when they are imported: one thread for each process, as in the sandbox, and no window.
+# Libraries read these variables when they are imported: one thread for each process, as in the sandbox, and no window.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault(
@@ -52,12 +52,13 @@ if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tes
 T = TypeVar("T")
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
-EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")  # their points make up the 20
+# Together they have the 20 points of 1_attention.
+EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SEED = 11  # seed of the hidden checks' inputs in every graded class
 
 
 def soon(values: Iterable[Any], *first: Any) -> list[Any]:
-    """Return the values of a parameter. All but the first value, or but the named ones, wait for `make test-all`."""
+    """Return the values of a parameter. `make test` takes the first or the named ones, `make test-all` all."""
     values = list(values)
     chosen = first or values[:1]
     return [pytest.param(value, marks=() if value in chosen else pytest.mark.deep) for value in values]
@@ -221,14 +222,14 @@ def deep_is_asked(request: pytest.FixtureRequest) -> bool:
 
 
 def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that needs an event loop of its own: the browser's loop runs in this thread."""
+    """Call a function in another thread, because it needs its own event loop and this thread has the browser's loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(function, *arguments).result()
 
 
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> GradedClass:
-    """A copy of the graded sample class and one student who attacks the feedback page; one process graded it for all."""
+    """A copy of the graded sample class, with a student who attacks feedback pages; one process graded it for all."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -252,7 +253,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
 
 @pytest.fixture(scope="session")
 def two_workers() -> Iterator[Workers]:
-    """Processes for all runs of the grader, which take seconds to start; all kernels of this process share one parent."""
+    """Worker processes for all runs of the grader. They take seconds to start, and their kernels share one parent."""
     with Workers(2, [ALL[NAME]], Limits()) as workers:
         workers.parent = warm_parent(Limits())
         yield workers

@@ -26,7 +26,7 @@ def steps(action: Callable[[], Any]) -> int:
         count += event in ("call", "c_call")
 
     before, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()  # garbage collection would call callbacks of others
+    gc.disable()  # garbage collection would add calls that the action does not make
     sys.setprofile(note)
     try:
         action()

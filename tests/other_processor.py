@@ -22,7 +22,7 @@ DROPPING = ("bernoulli", "bernoulli_", "native_dropout")
 
 
 class OtherRounding(TorchDispatchMode):
-    """Change the result of such an operation by about a rounding error, unless every processor computes the same number."""
+    """Change the results of these operations by about a rounding error, unless they are the same on every processor."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -52,6 +52,6 @@ class OtherRounding(TorchDispatchMode):
 
 @contextmanager
 def other_processor(seed: int) -> Iterator[None]:
-    """Compute as on another processor; each seed gives another one."""
+    """Compute as on another processor; each seed gives a different processor."""
     with OtherRounding(seed):
         yield

@@ -51,7 +51,7 @@ def duplicate(notebook: NotebookNode) -> None:
 
 
 def submit(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
-    """Write a notebook, or a text instead, where students submit. nbformat.write is not used: it would repair a torn one."""
+    """Write a notebook, or a text instead, where students submit. nbformat.write would repair a torn notebook."""
     path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(notebook if isinstance(notebook, str) else json.dumps(notebook), encoding="utf-8")
@@ -118,7 +118,7 @@ def torn_apart(notebook):
         cell.pop("id", None)
     softmax = next(index for index, cell in enumerate(notebook.cells) if "def softmax" in cell.source)
     install = nbformat.v4.new_code_cell("!pip install numpy")
-    del install["id"]  # it is random: the sample is the same every time
+    del install["id"]  # the id is random, and the sample has to be the same every time
     notebook.cells.insert(softmax, install)
     notebook.cells.insert(softmax + 2, nbformat.from_dict(notebook.cells[softmax + 1]))
     del notebook.cells[softmax + 4]
@@ -388,7 +388,7 @@ def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Itera
     for student, spoil in students.items():
         notebook = fill_in(release, instructor)
         spoil(notebook)
-        yield student, json.dumps(notebook)  # nbformat.writes would repair a torn one
+        yield student, json.dumps(notebook)  # nbformat.writes would repair a torn notebook
 
 
 def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = None) -> None:

@@ -41,7 +41,7 @@ def made(folder: Path, assignment: Assignment) -> Course:
 
 
 def in_walls(course: Course, *walls: str, command: str) -> str:
-    """Run a shell command with walls around the course; return its stderr. It must end with 1."""
+    """Run a shell command with other mounts over the course; return its stderr. It must end with 1."""
     inside = ["bwrap", "--dev-bind", "/", "/", *walls, "sh", "-c", command, "sh", sys.executable, str(course.root)]
     done = subprocess.run(inside, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -147,7 +147,7 @@ def test_gradebook_that_cannot_be_read_is_said(
 
 
 def test_mistake_of_ours_still_shows_where_it_was_made(tmp_path: Path) -> None:
-    """Does an error of a file pass through if no person can correct it, or if the file is elsewhere?"""
+    """Does an error about a file pass through if no person can correct it, or if the file is elsewhere?"""
     for error in (
         FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path / "x")),
         OSError(errno.ENOSPC, "full", "/x/y"),

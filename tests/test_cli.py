@@ -32,7 +32,7 @@ def run_alone(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_commands_are_those_of_the_design() -> None:
-    """Do all commands exist that the book and the Makefile name?"""
+    """Does the program have all commands that the book and the Makefile name?"""
     assert {"build", "book", "demo", "grade", "feedback", "report", "mutants"} <= set(COMMANDS)
 
 
@@ -67,7 +67,7 @@ def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path)
 
 
 def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
-    """Does the same hold for the command in its own process, without a traceback?"""
+    """In its own process, does a command report an unknown assignment without a traceback?"""
     done = run_alone("grade", "2_nothing", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -152,7 +152,7 @@ def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_bars_speak_in_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal, do lines say what begins and again and again how far it is, also before the first number?"""
+    """Without a terminal, do lines say what begins and, repeatedly, how far it is, also before the first number?"""
     page = Console(file=io.StringIO(), width=100)
     monkeypatch.setattr("autograder.commands.bars.err", page)
     spoken = threading.Event()

@@ -103,7 +103,7 @@ def execute(notebook: NotebookNode, python: Path | str, folder: Path, **environm
 
 
 def said(notebook: NotebookNode) -> dict[str, str]:
-    """Return the output of each visible test, of right answers and mistakes, or its error, by cell."""
+    """Return the output or the error of each visible test by cell, for right answers and for mistakes."""
     texts = {cell.id: "" for cell in notebook.cells if cell.id.startswith(("test_", "mistake-"))}
     for cell in notebook.cells:
         for output in cell.get("outputs", []) if cell.id in texts else []:
@@ -117,7 +117,7 @@ def said(notebook: NotebookNode) -> dict[str, str]:
 def with_mistakes(notebook: NotebookNode, exercises: dict[str, Exercise]) -> NotebookNode:
     """Return a solved notebook in which each visible test is repeated for answers with known mistakes.
 
-    Mistakes change words in the answer's cell, which runs again after them. Their cells are called mistake-EXERCISE-M1.
+    Each mistake has a cell mistake-EXERCISE-M1, with changed words of the answer. Then the right answer runs again.
     """
     notebook = nbformat.from_dict(notebook)
     for name, each in exercises.items():
@@ -144,12 +144,12 @@ def test_exercise_says_on_colab_what_it_says_here(colab: Colab, name: str, tmp_p
     notebook = with_mistakes(fill_in(assignment.release, assignment.instructor, bonus=True), exercises)
     there, here = (tmp_path / each for each in ("there", "here"))
     short = {"GRADING": "1"}  # a few training steps, as in grading; the visible tests do not depend on them
-    as_there = short if name == "4_vit" else {}  # its training takes minutes on a CPU
+    as_there = short if name == "4_vit" else {}  # training in 4_vit takes minutes on a CPU
     found = said(execute(notebook, colab.python, there, **as_there))
     for each in exercises:
         assert found[f"test_{each}"].startswith(f"{each} passes the visible tests."), colab
         named = [cell for cell, text in found.items() if cell.startswith(f"mistake-{each}-") and LINK.search(text)]
-        assert named or name == "5_debugging", each  # its visible tests name nothing
+        assert named or name == "5_debugging", each  # the visible tests of 5_debugging name nothing
     assert found == said(execute(notebook, sys.executable, here, **short)), colab
 
 

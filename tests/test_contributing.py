@@ -22,7 +22,7 @@ TEXT = CONTRIBUTING + STYLE + EXERCISE
 OF_CONTRIBUTING = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", CONTRIBUTING, re.M | re.S))
 SECTIONS = {title: OF_CONTRIBUTING[title] for title in ("Add a mistake", "Add a right answer")}
 SECTIONS |= {"Add a chapter": STYLE, "Add an exercise": EXERCISE}
-# A block with a file name: it is that file, or its end.
+# A block with a file name holds this file, or its end.
 BLOCK = re.compile(r"^(`{3,})(?:python|md) (\S+)\n(.*?)^\1$", re.M | re.S)
 LINE = re.compile(r"`(- file: \S+)`")  # a line for the contents
 QUOTED = re.compile(r"^```text\n\$ (?:COLUMNS=130 )?\.venv/bin/autograder (.*?)\n(.*?)^```$", re.M | re.S)
@@ -103,7 +103,7 @@ def test_contributing_is_short() -> None:
 
 
 def test_files_that_the_guides_name_exist() -> None:
-    """Does every file and folder exist that a guide names, except its own examples?"""
+    """Do all files and folders that a guide names exist, except its own examples?"""
     folders = [ROOT / name for name in ("autograder", "book", "exercises", "solutions", "tests")]
     there = {path.as_posix() for folder in folders for path in (folder, *folder.rglob("*"))} | set(
         map(Path.as_posix, ROOT.glob("*.*"))

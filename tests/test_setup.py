@@ -38,7 +38,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_what_is_imported_at_every_start_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is bytecode written although the environment forbids it? A sandbox cannot write it, and would lose a student's time."""
+    """Is bytecode written although the environment forbids it? A sandbox cannot write it: compiling would cost time."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (tmp_path / "slow_to_import.py").write_text("")
     monkeypatch.chdir(tmp_path)

@@ -126,7 +126,7 @@ def test_honest_cells_stay_as_they_are(cell: object) -> None:
     "text", ["\n" * 10**6, " " * 10**6, ";-" * 10**5, '"' * 10**6, "-" + " " * 10**6 + "x"], ids=len
 )
 def test_defuse_takes_time_in_proportion_to_the_text(text: str) -> None:
-    """Does a hostile text not cause a quadratic search? The bound on processor time is exceeded only by such a search."""
+    """Is the search linear for a hostile text? Only a quadratic search exceeds the bound on processor time."""
     begun = time.process_time()
     defuse(text)
     assert time.process_time() - begun < 20

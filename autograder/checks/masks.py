@@ -4,7 +4,7 @@ import numpy as np
 
 
 def draw_mask(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Draw a mask that allows about half of the keys. Each row allows at least one key, and not all."""
+    """Draw a mask that allows about half of the keys. Each row allows at least one key, but not all keys."""
     mask = rng.random(shape) < 0.5
     keep = rng.integers(shape[-1], size=shape[:-1])[..., None]
     np.put_along_axis(mask, keep, True, axis=-1)

@@ -21,7 +21,7 @@ from autograder.sandbox.host.bubblewrap import Limits
 from solutions.debugging import candidates_to_try
 
 CODE = re.compile(r"`[^`]*`")
-# The text of an error from Python or a library, up to our next line.
+# The text of an error from Python or a library, up to the next line that we wrote.
 LIBRARY = re.compile(r"(?<=, got )(\w+): .*?(?=\n(?:Line \d|In \w+, line|None of|No value|All known|https)|\Z)", re.S)
 NUMBERS = re.compile(r"[-+.\w]*\d[-+.\w]*|\b(nan|inf)\b")
 
@@ -46,7 +46,7 @@ class Message:
 
 
 def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambda *_: None) -> list[Message]:
-    """Return the messages of an assignment, each once: messages that differ only in numbers or code are one message.
+    """Return the messages of an assignment, each once. Messages that differ only in numbers or code count as one.
 
     Args:
         stem: The name of its folder of checks, "attention".
@@ -66,7 +66,7 @@ def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambd
 
 
 def _key(message: Message) -> tuple[str, str]:
-    """Return the key that makes a message different from others: its mistake, or its exercise and its words."""
+    """Return the mistake of a message, or its exercise and its words. Messages with the same key count as one."""
     first = message.text.partition("\n")[0]
     if first in catalogue.MESSAGES.values():
         return first, ""
@@ -96,7 +96,7 @@ def _messages_of(exercise: Exercise, stem: str, seed: int, mutations: int) -> It
 
 
 def _texts(exercise: Exercise, function: Function, seed: int) -> Iterator[str]:
-    """Yield the messages of the hidden tests for a wrong answer, and that of the visible test."""
+    """Yield the messages that the hidden tests and the visible test give to a wrong answer."""
     yield from map(str, exercise.failures(function, seed).values())
     try:
         if isinstance(exercise, ExerciseInTests):

@@ -1,6 +1,7 @@
 """Find the parameters of a module by name, and condense their gradients.
 
-`autograder build` copies everything below this docstring into the set-up cell of a notebook, in front of the probes that use it.
+`autograder build` copies everything below this docstring into the set-up cell of a notebook, before the probes.
+The probes use it.
 """
 
 import torch
@@ -16,7 +17,7 @@ def found(module, name):
 
 
 def looked_up(module, names):
-    """Return the parameters by name, and the names of others. Raise an error if one is missing and there are others."""
+    """Return the parameters by name, and other names. Raise an error if a parameter is missing and others exist."""
     parameters = {name: found(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
@@ -29,7 +30,7 @@ def looked_up(module, names):
 
 
 def summary_of(gradient):
-    """Condense a gradient to its length and its direction, which is 1 plus its cosine with the vector 1, cos 1, cos 2 …"""
+    """Condense a gradient to two numbers: its length, and 1 plus its cosine with the vector 1, cos 1, cos 2 …"""
     if gradient is None:
         return 0.0, 1.0
     entries = gradient.detach().flatten().double()

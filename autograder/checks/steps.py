@@ -1,7 +1,8 @@
-"""The steps of a softmax and of attention, which several assignments share. The key of a step is the words of a message.
+"""The steps of a softmax and of attention, which several assignments share. The key of a step is its text in a message.
 
-A step is an array, or a tuple of an array, "+" or "*", and an axis. In a tuple, a number that is added to each row along the
-axis ("+"), or multiplied with it ("*"), does not change the steps after it.
+A step is an array, or a tuple with three parts: an array, "+" or "*", and an axis. A tuple means that a change of
+the step does not affect later steps. The change adds a number to each row along the axis ("+"), or multiplies each row
+by a number ("*").
 """
 
 from collections.abc import Callable
@@ -62,7 +63,7 @@ def arrays(steps: dict[str, Any]) -> Steps:
 
 
 def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
-    """Compute steps with float64 as PyTorch's default type; return None for a case whose question they do not answer."""
+    """Compute steps with float64 as PyTorch's default type. The result is None if a case has no steps."""
 
     @wraps(steps)
     def computed(*arguments: Any) -> Steps | None:

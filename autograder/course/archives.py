@@ -26,7 +26,7 @@ from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file
 MAX_MEMBERS = 50_000  # files in an archive or a folder, at most
 MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members: zipfile reads the whole list
 MAX_TOTAL = 8 * 2**30  # bytes of all notebooks in an archive, unpacked
-MAX_RATIO, RATIO_FROM = 500, 10 * 2**20  # largest packing ratio of members with at least so many bytes
+MAX_RATIO, RATIO_FROM = 500, 10 * 2**20  # largest packing ratio, for members with at least RATIO_FROM bytes
 MAX_PACKED = 200 * 2**20  # bytes of an archive inside an archive, unpacked
 MAX_PACKED_MEMBERS = 2000  # files in an archive inside an archive
 START = 4096  # bytes at the start of a file that show its kind
@@ -223,7 +223,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str, start: 
         raise Unreadable(why_not)
     try:
         with archive.open(info) as file:
-            data = file.read(MAX_BYTES + 1 if start is None else start)  # the size in the list may be a lie
+            data = file.read(MAX_BYTES + 1 if start is None else start)  # the size in the list may be wrong
     except Exception as error:  # zipfile may raise anything on a stranger's bytes
         raise Unreadable(f"it cannot be unpacked: {error}") from None
     if len(data) > MAX_BYTES:

@@ -1,7 +1,8 @@
 """Choose the file of a student that counts.
 
 The content decides first: how many of the assignment's cells a file holds, and how many changed answers. A time that a
-system wrote decides next. The alphabet never decides. If two files hold different answers, a person is asked.
+system wrote decides next. The names' alphabetical order never decides. If two files hold different answers, a person is
+asked.
 """
 
 import hashlib
@@ -60,7 +61,7 @@ class Candidate:
 
     @property
     def identity(self) -> tuple[str, bool, bool]:
-        """Everything but the name that a question about the file depends on."""
+        """The properties of the file that a question depends on, without the name."""
         return self.digest, self.older, self.claim
 
     def read_or_say(self) -> bytes:
@@ -85,7 +86,7 @@ class Choice:
     taken: Candidate
     left: dict[str, str] = field(default_factory=dict)  # why each of the other files does not count, by name
     question: str = ""  # question for a person, if the files do not decide
-    contenders: list[Candidate] = field(default_factory=list)  # files that the question is about, with the taken one
+    contenders: list[Candidate] = field(default_factory=list)  # the taken file, and others that the question is about
     digest: str = ""  # digest of all candidates, if a person has to answer or answered
 
 
@@ -124,8 +125,8 @@ class Wanted:
 
         Args:
             members: The files.
-            is_explicit: Whether they were submitted for this assignment. If not, files in another one's folder count only
-                if the notebook holds cells of this assignment and there is no other.
+            is_explicit: Whether the files were submitted for this assignment. If not, files in the folder of another
+                assignment count only if their notebook holds cells of this one and no other notebook was found.
         """
         found = Found()
         away: list[Member] = []

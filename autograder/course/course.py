@@ -83,14 +83,14 @@ class Result:
 
     @property
     def has_score(self) -> bool:
-        """Whether there is a score. An unreadable submission, or one that we failed on, has no score, and not 0."""
+        """Whether there is a score. A submission that is unreadable, or not graded, has no score instead of 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
         """Set the state to "needs a look" if no decision answers its questions, else to its own state."""
         answered = decision is not None and decision.content == self.content and decision.questions == self.questions
         self.otherwise = self.otherwise or self.state
-        asks = self.questions and not answered and self.otherwise != "not graded"  # our failures are graded again
+        asks = self.questions and not answered and self.otherwise != "not graded"  # "not graded" is graded again
         self.state = NEEDS_A_LOOK if asks else self.otherwise
 
 
@@ -272,7 +272,7 @@ class Course:
             with explaining(self._recorder.url):
                 yield self._recorder.gradebook
             return
-        from autograder.course.recording import Recorder, opened  # imports nbgrader, which takes seconds
+        from autograder.course.recording import Recorder, opened  # this imports nbgrader, which takes seconds
 
         url = self.db_url
         with opened(url) as gradebook:
@@ -335,10 +335,10 @@ class Course:
         return submissions.find(self.submission_folder(student, assignment.name), assignment.wanted)
 
     def read_submission(self, student: str, assignment: Assignment) -> Submission | None:
-        """Read the notebook of a student that counts; None if nothing was submitted.
+        """Read the student's notebook that counts; None if nothing was submitted.
 
         Raises:
-            Unreadable: something was submitted, but no plain file of a bearable size.
+            Unreadable: something was submitted, but it is no plain file, or it is too large.
             ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
@@ -392,8 +392,8 @@ class Course:
     def record(self, result: Result, assignment: Assignment) -> None:
         """Write the points of a result to the gradebook. Points from manual grading stay.
 
-        Call `save_result` before: the result says that it is recorded only after the gradebook has it, so that the next run
-        records it if the grader is killed in between. To record many results, open the `gradebook` around them.
+        Call `save_result` before. The result is marked as recorded only after the gradebook has it. If the grader is
+        killed in between, the next run records the result. To record many results, open the `gradebook` around them.
 
         Raises:
             GradebookError: the gradebook cannot be written to.
@@ -402,7 +402,7 @@ class Course:
         with self.gradebook(), self._importable():
             if result.has_score:
                 text = self.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-                notebook = nbformat.v4.reads(text)  # we wrote it: there is no need to validate it
+                notebook = nbformat.v4.reads(text)  # we wrote this notebook, so it is not validated
                 self._recorder.record(result.student, assignment.name, assignment.notebook, notebook, when)
             else:
                 self._recorder.record(result.student, assignment.name)
@@ -435,7 +435,7 @@ class Course:
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Let a plugin in the folder be imported, here only: workers start with the import path of this process."""
+        """Allow the import of a plugin in the folder, but only within `with`: workers inherit this import path."""
         sys.path.append(str(self.root))
         try:
             yield

@@ -32,7 +32,7 @@ def forget(course: Course, student: str) -> list[str]:
     """
     from nbgrader.api import MissingEntry
 
-    root, name = course.root, glob.escape(student)  # matches this student only, whatever the id looks like
+    root, name = course.root, glob.escape(student)  # the pattern matches this student only, for any id
     results = sorted(root.glob(f"results/*/{name}.json")) if Path(student).name == student else []
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")

@@ -30,7 +30,8 @@ OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON a
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
 # nbgrader's pages print an id and a name unescaped, within HTML and within a script. So the gradebook, and the folders
-# that those pages read, have the wide twin of each character that could end a text there. An id may not hold a twin itself.
+# that those pages read, have a wide twin instead of each character that could end a text there. A student's own id may
+# not hold a twin.
 TWINS = (
     {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 )
@@ -54,7 +55,7 @@ def read_url(address: str, root: Path) -> URL:
     """Read the address of a gradebook; the path of a file is relative to the folder of the course.
 
     Raises:
-        GradebookError: the address cannot be used. The message does not hold it: a password may be in it.
+        GradebookError: the address cannot be used. The message does not show the address, which may hold a password.
     """
     where = f"c.CourseDirectory.db_url in {root / 'nbgrader_config.py'}"
     ways = "sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
@@ -78,7 +79,7 @@ def address_of(url: URL) -> URL:
 
 @contextmanager
 def connected(url: URL) -> Iterator[Connection | None]:
-    """Open a gradebook for reading; None if there is none yet.
+    """Open a gradebook for reading; yield None if there is no gradebook yet.
 
     Raises:
         GradebookError: as `recording.opened`.
@@ -167,7 +168,7 @@ def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, b
 
 
 def due_date(db: Reader, assignment: str) -> datetime | None:
-    """Return when an assignment is due as nbgrader stores it: in UTC, without a time zone; None if it does not know."""
+    """Return when an assignment is due as nbgrader stores it: in UTC, without a time zone; None if there is no date."""
     query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
     return db.execute(query, {"name": assignment}).scalar()
 

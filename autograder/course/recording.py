@@ -1,7 +1,7 @@
 """Make, open and write nbgrader's gradebook of a course, with one transaction for each submission.
 
-nbgrader's own preprocessors compute the grades, here with a gradebook that stays open: nbgrader opens it again for every
-submission. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
+nbgrader's own preprocessors compute the grades. nbgrader opens the gradebook again for every submission; here it stays
+open. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
 """
 
 import json
@@ -78,7 +78,7 @@ def alone(gradebook: Gradebook) -> Iterator[None]:
     if gradebook.engine.dialect.name != "postgresql":
         yield
         return
-    with gradebook.engine.connect() as connection:  # holds the lock while nbgrader commits on another connection
+    with gradebook.engine.connect() as connection:  # this one holds the lock; nbgrader commits on another
         connection.execute(text(f"SELECT pg_advisory_lock({LOCK})"))
         try:
             yield
@@ -250,7 +250,7 @@ class Recorder:
         """
         db, student = self.gradebook.db, id_in_gradebook(student)
         for last in (False, True):
-            db.remove()  # drops rows and transaction of an earlier submission
+            db.remove()  # this drops the rows and the transaction of an earlier submission
             try:
                 if db.get(Student, student) is None:
                     db.add(Student(id=student))

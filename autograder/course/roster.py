@@ -1,10 +1,12 @@
-"""The people in the course and the files that they own: roster.csv, Moodle's grading worksheet, Canvas's gradebook export.
+"""Find the people in the course and the owners of files, from roster.csv or a table that Moodle or Canvas exports.
 
-The names that both systems give to people and columns come from their sources:
+From Moodle this is the grading worksheet, from Canvas the gradebook export.
+
+The source code of both systems shows which names they give to people and columns:
 
 - Moodle (https://github.com/moodle/moodle): mod/assign/gradingtable.php and mod/assign/feedback/offline/importgradeslib.php
   for the worksheet, mod/assign/classes/downloader.php and PARAM_FILE in lib/moodlelib.php for names in a download. A
-  participant's number belongs to one assignment; the same person has another one in the next.
+  participant's number belongs to one assignment; the same person has another number in the next assignment.
 - Canvas (https://github.com/instructure/canvas-lms): lib/gradebook_exporter.rb and lib/gradebook_importer.rb for the
   columns, lib/content_zipper.rb for names in a download. The id of a user is the same everywhere.
 """
@@ -43,7 +45,7 @@ class Person:
 
 @dataclass
 class Entry:
-    """What a worksheet says of one student."""
+    """The data of one student in a worksheet."""
 
     row: int
     number: str

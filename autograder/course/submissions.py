@@ -66,7 +66,7 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
     """Read the notebook that counts; None if nothing was submitted.
 
     Raises:
-        Unreadable: something was submitted, but no notebook, or none of a bearable size.
+        Unreadable: something was submitted, but no notebook, or only one that is too large.
     """
     found = find(folder, wanted)
     if found is None:
@@ -92,8 +92,8 @@ def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str
     """Read the files next to a submitted notebook.
 
     Returns:
-        By the requested name, the bytes of a file or, as a text, why it cannot be taken; and a receipt of files with another
-        name. Files that were not submitted are left out.
+        The files by the requested name: the bytes, or a text that says why a file cannot be taken. Files that were not
+        submitted are left out. Also a receipt of files with another name.
     """
     found = find(folder, wanted) or Found()
     files: dict[str, bytes | str] = {}

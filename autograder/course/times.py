@@ -9,8 +9,8 @@ from autograder.spreadsheets import BYTE_ORDER_MARKS
 
 MOST = 100  # characters of a time, at most
 TIMESTAMP = "timestamp.txt"  # file in a submission's folder: its time, as nbgrader and students write it
-UNCLEAR = "timestamp-unclear.txt"  # file in a submission's folder: a time that may be several
-# Hours from UTC. A name that several zones share, such as IST, CST or BST, is not here: it is not guessed.
+UNCLEAR = "timestamp-unclear.txt"  # file in a submission's folder: a time that is ambiguous
+# Hours from UTC. A name that several zones share, such as IST, CST or BST, is left out: it would be a guess.
 HOURS = {
     **dict.fromkeys(("UTC", "GMT", "UT", "Z", "WET"), 0),
     **dict.fromkeys(("CET", "MEZ", "WEST", "WAT"), 1),
@@ -29,7 +29,7 @@ def read_time(written: bytes | str) -> datetime:
         The time, in UTC.
 
     Raises:
-        ValueError: the text is no time, or may be several. The message says why, and shows the text.
+        ValueError: the text is no time, or is ambiguous. The message says why, and shows the text.
     """
     if isinstance(written, bytes):
         written = written.decode(BYTE_ORDER_MARKS.get(written[:2], "utf-8"), "replace")
@@ -63,7 +63,7 @@ def _parse(text: str) -> datetime:
     days = (
         (False,) if re.match(r"\d{4}(\D|\d{4}T)", text) else (False, True)
     )  # 02/11/2026 may be two days, 2026-11-02 is one
-    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # what the text lacks differs between these two
+    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # parts that the text lacks differ between these two
     options = [{"default": default, "dayfirst": first} for default in bare for first in days]
     found = [parser.parse(text, tzinfos=_offset, **option) for option in options]
     if len(set(found[: len(days)])) > 1:

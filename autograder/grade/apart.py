@@ -27,7 +27,7 @@ MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 
 
 class Judge:
-    """Runs the tests of a submission; a test that fails after the student's own cells acted runs again without their effects."""
+    """Runs the tests of a submission. A test that fails runs again without the effects of the student's own cells."""
 
     def __init__(self, student: Any, run_test: Callable[[NotebookNode, dict[str, Any], Any], Tested]) -> None:
         """Prepare to judge.
@@ -40,8 +40,8 @@ class Judge:
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.setup: NotebookNode | None = None
         self.apart: _Apart | None = None
-        self.blamed: list[str] = []  # a message about the cell without which tests pass
-        self.in_vain: set[tuple[str, ...]] = set()  # functions whose tests fail without such cells too
+        self.blamed: list[str] = []  # the message about the cell that made tests fail
+        self.in_vain: set[tuple[str, ...]] = set()  # functions whose tests also fail without the student's own cells
 
     def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
         """Run the set-up cell, which defines what tests share; return its outputs."""
@@ -57,7 +57,7 @@ class Judge:
         if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
         words = compile(cell.source, "test", "exec").co_names
-        functions = tuple(  # without the module of checks, which a hidden test names too
+        functions = tuple(  # this leaves out the module of checks, which a hidden test names too
             word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
         )
         if functions in self.in_vain:
@@ -86,7 +86,7 @@ class Judge:
 
 
 class _Apart:
-    """The notebook in another kernel, in which cells that are not answers only define names, except those in `whole`."""
+    """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
 
     def __init__(self, judge: Judge, whole: list[Any]) -> None:
         self.student, self.run_test, self.whole, self.done = judge.student, judge.run_test, whole, 0
@@ -140,11 +140,11 @@ def _defines(statement: ast.stmt, taken: set[str]) -> bool:
 
 
 def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
-    """Return the cell that made a test fail, or a few cells with it among them if finding it takes too many kernels.
+    """Return the cell that made a test fail, or a few cells that include it if the search takes too many kernels.
 
     Args:
         suspects: Cells in their order. The test fails if all of them have run completely.
-        passes_with: Whether the test passes if only some of them have run completely.
+        passes_with: Tells whether the test passes if only the given cells have run completely.
     """
     low, high = 0, len(suspects)
     for _ in range(MAX_TRIALS):
@@ -155,7 +155,7 @@ def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> 
 
 
 def _said_of(cells: list[Any]) -> str:
-    """Say which cell it was, by its first line, which a student recognises."""
+    """Say which cell made tests fail, by its first line, which a student recognises."""
     lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
     which = (
         f"The cell that begins with `{lines[0]}`" if len(cells) == 1 else f"A cell from `{lines[0]}` to `{lines[-1]}`"

@@ -1,4 +1,4 @@
-"""The time that a submission has, and what has been spent of it."""
+"""The time that a submission may use, and the time that it has used."""
 
 import time
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from autograder.sandbox.host.bubblewrap import Limits
 if TYPE_CHECKING:
     from autograder.sandbox.host.kernel import Kernel
 
-MAX_WALL = 2  # a submission ends after this many times its limit, with the waiting on a busy machine
+MAX_WALL = 2  # a submission ends after this many times its limit, including the time that it waits on a busy machine
 
 
 class Budget:
@@ -36,7 +36,7 @@ class Budget:
     def spent(self) -> float:
         """Return the seconds that the submission has used: in its kernels, and in this process for its tests.
 
-        Waiting for a processor does not count, because other programs would use up the submission's time.
+        Waiting for a processor does not count. Otherwise other programs could use up the submission's time.
         """
         kernels = self.spent_before + (0.0 if self.kernel is None else self.kernel.spent)
         return min(kernels + time.thread_time() - self.begun_here, time.monotonic() - self.begun)

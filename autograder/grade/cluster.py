@@ -1,7 +1,7 @@
-"""Grade on a Dask cluster. Only submissions, checks and results cross; the machine that asked records the points.
+"""Grade on a Dask cluster. Only submissions, checks and results cross. The machine that starts the run records points.
 
-A worker needs this package and bubblewrap, but no shared disk and no gradebook. Before it gets a submission it is asked for
-its versions and its sandbox. It has one submission at a time, so that a lost or hanging worker delays only this one.
+A worker needs this package and bubblewrap, but no shared disk and no gradebook. Before a worker gets a submission, it
+is asked for its versions and its sandbox. It has one submission at a time, so a lost or hanging worker delays only one.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox, remo
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-CONNECT_SECONDS = 15.0  # within which the scheduler must answer
-ASK_SECONDS = 300.0  # within which a worker must report its versions; importing PyTorch takes 4 s, more on a slow disk
-WAIT_SECONDS = 60.0  # the longest time without any worker that can grade: a nanny restarts a killed one within 10 s
-LOOK_SECONDS = 1.0  # between two checks which workers have joined, are lost or hang
+CONNECT_SECONDS = 15.0  # the scheduler must answer within this time
+ASK_SECONDS = 300.0  # a worker must report its versions in this time; importing PyTorch takes 4 s, more on a slow disk
+WAIT_SECONDS = 60.0  # the longest time without a worker that can grade; Dask restarts a killed worker within 10 s
+LOOK_SECONDS = 1.0  # time between two checks for workers that have joined, are lost or hang
 MAX_LOSSES = 5  # give up a submission after losing so many workers; temporary workers may be lost by chance
-KEPT: dict[str, Task] = {}  # on a worker: the task that the submissions of a run share, by the run
+KEPT: dict[str, Task] = {}  # on a worker: the task that the submissions of a run share, by the run's key
 log = logging.getLogger(__name__)
 
 
@@ -41,7 +41,7 @@ class ClusterError(InstallationError):
 
 
 def versions() -> dict[str, str]:
-    """Return what a result depends on, on this machine, in addition to submission and assignment: versions by name."""
+    """Return the versions on this machine that a result depends on, by name. Submission and assignment are left out."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
     files = imported_files("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
@@ -66,7 +66,7 @@ def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
 
 
 def work(run: str, job: Job) -> dict[str, Any] | None:
-    """On a worker: grade one submission; None if this process was not asked yet, because it took another one's address."""
+    """On a worker: grade one submission; None if this process took another one's address, and was not asked yet."""
     return grade_one(KEPT[run], job) if run in KEPT else None
 
 
@@ -93,7 +93,7 @@ class Cluster:
         self.said: set[str] = set()
 
     def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Grade the submissions; yield the fields of each one once, as they come.
+        """Grade the submissions; yield the fields of each result once, as soon as it arrives.
 
         Raises:
             ClusterError: there is no scheduler, or no worker that can grade; the message says why and what to do.
@@ -177,7 +177,7 @@ class _Run:
             seconds = ASK_SECONDS if worker.name is None else self.cluster.seconds
             if worker.future is not None and not worker.overdue and time.monotonic() > worker.begun + seconds:
                 self.lose(worker, "hangs")
-                worker.overdue = True  # it continues, and the first result counts
+                worker.overdue = True  # the worker continues, and the first result counts
         if any(not (worker.refused or worker.overdue) for worker in self.workers.values()):
             self.last_fit = time.monotonic()
         elif time.monotonic() > self.last_fit + WAIT_SECONDS:
@@ -202,7 +202,7 @@ class _Run:
                 return
 
     def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:
-        def call(pickled: bytes) -> Any:  # crosses by value: the scheduler, which unpickles it, needs no module of ours
+        def call(pickled: bytes) -> Any:  # sent by value: the scheduler unpickles it, and has no module of ours
             import pickle
 
             function, arguments = pickle.loads(pickled)
@@ -240,12 +240,12 @@ class _Run:
         self.cluster.say(f"The worker {worker.address} gets nothing to grade: {reason}")
 
     def lose(self, worker: _Worker, how: str) -> None:
-        """Give a worker's submission to another one, unless it has lost MAX_LOSSES workers."""
+        """Give a worker's submission to another worker, unless the submission has lost MAX_LOSSES workers."""
         name = worker.name
         self.cluster.say(
             f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
         )
-        if name not in self.undone or worker.overdue:  # another worker has it
+        if name not in self.undone or worker.overdue:  # another worker has this submission
             return
         self.losses[name] += 1
         if self.losses[name] < MAX_LOSSES:
@@ -256,14 +256,14 @@ class _Run:
             )
 
     def finish(self, name: str, fields: dict[str, Any]) -> None:
-        """Let the first result of a submission count."""
+        """Keep the first result of a submission, and ignore later ones."""
         if name in self.undone:
             self.undone.remove(name)
             self.done.append((name, fields))
 
 
 def _difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
-    """Say in which versions a worker differs; "" if in none."""
+    """Say which versions of a worker differ from ours; "" if none differ."""
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
     said = [
         f"{name} is another version"

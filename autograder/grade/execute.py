@@ -55,7 +55,7 @@ class Execution:
     files: dict[str, str] = field(default_factory=dict)  # the verdict on each file next to the notebook
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     receipt: list[str] = field(default_factory=list)  # what was left out so that the rest could run
-    seconds: float = 0.0  # the part of its time that it used
+    seconds: float = 0.0  # seconds that the submission used
 
     @property
     def points(self) -> float:
@@ -74,7 +74,7 @@ def execute(
     """Execute a repaired notebook and judge it, and the files that were submitted next to it.
 
     Args:
-        notebook: The student's cells hold the student's code, the locked cells the instructor's, with hidden tests.
+        notebook: Its locked cells, with hidden tests, come from the instructor; all other cells come from the student.
         seed: The seed of the hidden checks' inputs.
         limits: What the student's code may use.
         sandboxed: False only if the instructor asked for it.
@@ -96,8 +96,8 @@ def execute(
     try:
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
-            for name, stem in files_of(notebook.cells).items():  # before any code of the student's runs
-                checkpoint = checks_of(stem, "checkpoint")  # by name: other assignments do not depend on it
+            for name, stem in files_of(notebook.cells).items():  # before any of the student's code runs
+                checkpoint = checks_of(stem, "checkpoint")  # by name, so that other assignments do not need it
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
@@ -113,7 +113,7 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no points, and may pass what cannot cross, such as a model of ours
+                else:  # a visible test: it gives no points, and may pass a value that cannot cross, such as our model
                     try:
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
@@ -158,7 +158,7 @@ def _run_test(
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     if error is not None and after_own_cells and not student.ran_own_cells:
-        return _run_test(cell, namespace, student)  # own cells lost the kernel, and with it the test's modules
+        return _run_test(cell, namespace, student)  # own cells lost the kernel and the test's modules in it
     outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
@@ -180,7 +180,7 @@ def _is_of_the_student(error: BaseException) -> bool:
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:
-    """Cut what would make a page of many megabytes, or one that takes a Markdown parser hours."""
+    """Cut texts and outputs, because a page may have many megabytes or may take a Markdown parser hours."""
     room, own, shown = limits.total_output_bytes, 0, []
     for cell in notebook.cells:
         most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT
@@ -194,7 +194,7 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
         if cell.get("outputs"):
             room -= len(str(cell.outputs))
             if room < 0:
-                # Errors of tests stay, because the gradebook gives a test without an error its points.
+                # Errors of tests stay, because the gradebook gives points to a test without an error.
                 errors = [output for output in cell.outputs if is_locked(cell) and output.output_type == "error"]
                 cell.outputs = errors or [nbformat.v4.new_output("stream", name="stdout", text=CUT)]
         shown.append(cell)

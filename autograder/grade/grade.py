@@ -62,7 +62,7 @@ def grade(
     Args:
         course: The course that has the submissions and gets the points.
         assignment: The assignment.
-        seed: The seed of the hidden checks' inputs; by default that of the run that this one continues, or a new one.
+        seed: The seed of the hidden checks' inputs; by default the seed of the run that is continued, or a new seed.
         regrade: Grade submissions again that have a result already.
         workers: How many submissions to grade at once, by default `default_jobs()`; or processes that were started before.
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
@@ -76,7 +76,7 @@ def grade(
 
     Raises:
         SandboxError: bubblewrap is missing or does not work.
-        InstallationError: the answers do not get all points, or the unsolved notebook gets some; or the
+        InstallationError: the answers do not get all points, the unsolved notebook gets points, or the
             cluster cannot grade.
         GradebookError: the gradebook cannot be opened or written to; what is graded is kept, and recorded the next time.
     """
@@ -93,7 +93,7 @@ def grade(
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
         results, waiting = _look_through(course, assignment, key, regrade)
-        # Open it once, and only if there is something to record: this takes seconds.
+        # Open the gradebook once, and only if there is something to record, because this takes seconds.
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
             if not result.recorded:
@@ -154,7 +154,7 @@ def _look_through(
         course.save_result(results[-1])
     for student in course.students():
         kept = course.load_result(student, assignment.name)
-        if kept is not None and kept.has_score and student not in in_gradebook:  # it was lost and made again
+        if kept is not None and kept.has_score and student not in in_gradebook:  # the gradebook was lost and made again
             kept.recorded = False
         try:
             found, state, why = course.read_submission(student, assignment), "missing", "No notebook was submitted."
@@ -177,7 +177,7 @@ def _look_through(
 
 @contextmanager
 def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
-    """Let no other run grade the same assignment of the same course: its results would have another seed."""
+    """Prevent another run from grading the same assignment of the course: its results would have another seed."""
     path = course.results_folder(assignment.name) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -206,7 +206,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
-    """Return the seed of the run that this one continues; if a new run begins, write down a new seed."""
+    """Return the seed of the run that is continued. If a new run begins, store and return a new seed."""
     path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
@@ -219,7 +219,7 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
 
 
 def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
-    """Return the cell names of the other assignments, by which their notebooks are recognised."""
+    """Return the cell names of the other assignments. These names identify the notebooks."""
     folder = ROOT / "exercises"
     notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
     return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
@@ -231,15 +231,15 @@ def _checkpoint(assignment: Assignment) -> Any:
 
 
 class _Proof:
-    """The proof that the answers get every point and the unsolved notebook none; it is remembered for this key and seed.
+    """Proves that the answers get every point and the unsolved notebook gets none, once for each key and seed.
 
-    It runs together with the first submissions, whose results are held back until it succeeds.
+    The proof runs together with the first submissions. Their results are held back until it succeeds.
     """
 
     def __init__(self, course: Course, assignment: Assignment, task: Task, key: str) -> None:
         self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
         self.text = json.dumps({"key": key, "seed": task.seed}) + "\n"
-        self.jobs: Jobs = {}  # their names begin with /, as no student's name does
+        self.jobs: Jobs = {}  # the names of these jobs begin with /; students' names never do
         if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
             return
         record = _checkpoint(assignment).RECORD if assignment.files else None
@@ -290,7 +290,7 @@ class _Proof:
 def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], Done]:
     """Return the function that runs jobs, on the processes of this machine or on a cluster."""
     if cluster:
-        from autograder.grade.cluster import Cluster  # imports PyTorch
+        from autograder.grade.cluster import Cluster  # this imports PyTorch
 
         return Cluster(cluster, task).run
 

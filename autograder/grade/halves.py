@@ -10,8 +10,8 @@ from autograder.notebooks import Cell
 from autograder.recognition import definitions, parsed
 
 MAX_READ = 1_000_000  # characters that are parsed as Python to find which halves belong together
-NEAR = 6  # the nearest halves, which are tried with a cell
-MAX_HALVES = 30  # halves of a notebook, and cells with a syntax error, that are joined
+NEAR = 6  # number of the nearest halves that are tried with a cell
+MAX_HALVES = 30  # largest number of halves, and of cells with a syntax error, that are joined in a notebook
 MAX_ASKED = 5  # halves about which a person is asked
 MAX_CUTS = 40  # places at which a cell is split to see whether it holds half a function
 PIECES = 3  # halves that are joined with a cell at once: it may have been split three times
@@ -72,14 +72,14 @@ class Halves:
         return [cell for index, cell in enumerate(cells) if index not in lost]
 
     def _is_own(self, cell: Cell) -> bool:
-        """Whether a cell holds a student's code, even if it became a text."""
+        """Whether a cell holds a student's code, even if it became a text cell."""
         text = cell.source.strip()
         if not text or text in self.texts:
             return False
         return cell.kind == "code" or FUNCTION.match(text) is not None or _begins_inside(cell.source)
 
     def _parts_of(self, cell: Cell) -> list[Cell]:
-        """Split a cell in which half a function is before or after complete ones."""
+        """Split a cell in which half a function is before or after complete functions."""
         if not self._is_own(cell) or parsed(cell.source) is not None:
             return [cell]
         if _begins_inside(cell.source):
@@ -117,7 +117,7 @@ class Halves:
         return None
 
     def _beginning_of(self, half: int, heads: Sequence[int], cells: Sequence[Cell]) -> int | None:
-        """Return the cell whose last function continues in a half: the cell before it, or the nearest one of an answer."""
+        """Return the cell whose last function continues in a half: the cell before, or a near cell of an answer."""
         before = max((index for index in heads if index < half), default=None)
         near = sorted(heads, key=lambda index: (index > half, abs(index - half)))
         answers = (index for index in near if index != before and self._defines_answer_last(cells[index].source))

@@ -1,7 +1,7 @@
 """Grade one submission. Processes that grade import this module, here and on a cluster.
 
-It needs no course and no gradebook, and does not import nbgrader, which takes seconds. All that it imports, and the checks
-of the assignment, are what a result depends on.
+It needs no course and no gradebook, and does not import nbgrader, which takes seconds. A result depends on everything
+that this module imports, and on the checks of the assignment.
 """
 
 import json
@@ -22,7 +22,7 @@ from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
 from autograder.grade.task import Job, Task
 from autograder.sandbox.host.bubblewrap import SandboxError
 
-MAX_MEMORY = 3 * 2**30  # bytes by which the grader's process may grow with one submission; the answers need none
+MAX_MEMORY = 3 * 2**30  # bytes by which one submission may enlarge the grader's process; our answers do not enlarge it
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
 def _text_of(notebook: NotebookNode) -> str:
     """Return an executed notebook as text, without nbformat's indentation, which would take a tenth of the time of grading.
 
-    Its last bracket begins a line, by which `Course` recognises a complete file.
+    Its last bracket begins a line, so that `Course` can recognise a complete file.
     """
     return json.dumps(notebook, ensure_ascii=False).removesuffix("}") + "\n}\n"
 
@@ -95,7 +95,7 @@ def _text_of(notebook: NotebookNode) -> str:
 def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
     """Execute a repaired notebook; if it loses points, run its cells in the student's order too, and take the better run.
 
-    What passes in the student's order counts, whatever the repair did. Both runs share the time of one submission.
+    A test that passes in the student's order counts, whatever the repair did. The runs share one submission's time.
     """
     held_out = replace(task.held_out, published=None) if task.held_out and job.may_be_published else task.held_out
     options = task.sandboxed, job.files, held_out

@@ -27,8 +27,8 @@ class Item:
 def in_submitted_order(items: Sequence[Item], released: Sequence[NotebookNode]) -> list[Item]:
     """Return the cells in the order in which they were submitted, each test where the student had it.
 
-    A test that comes before every definition of its answer is moved after the first one: the student ran it later.
-    If all tests of an answer were deleted, they come last. Other missing cells return to where they were released.
+    A test that comes before every definition of its answer is moved after the first definition: the student ran it
+    later. If all tests of an answer were deleted, they come last. Other missing cells return to their released places.
     """
     answer_of = _answers_of_tests(released)
     tests: dict[str, list[Item]] = {}
@@ -78,7 +78,7 @@ def _after_the_one_before(order: Sequence[Item], item: Item) -> int:
 
 
 def _defines(item: Item, name: str) -> bool:
-    """Whether a cell that answers, or that the student added, defines a name."""
+    """Whether an answer, or a cell that the student added, defines a name."""
     code = item.node.cell_type == "code" and (item.own or is_answer(item.node))
     return code and bool(definitions(item.node.source).get(name))
 

@@ -21,7 +21,7 @@ class Match:
 
     cells: list[Cell]  # the submitted cells; a merged text is split into its parts
     found: dict[int, int] = field(default_factory=dict)  # index of the submitted cell, by the place of the released one
-    elsewhere: dict[int, int] = field(default_factory=dict)  # place of the cell that has an answer, by the answer's
+    elsewhere: dict[int, int] = field(default_factory=dict)  # place of the cell with an answer, by the answer's place
     copies: set[int] = field(default_factory=set)  # indices of unchanged copies of released cells, which are left out
 
 
@@ -47,7 +47,7 @@ class Matching:
         self.sources = [cell.source.strip() for cell in self.cells]
         self.found: dict[int, int] = {}
         self.taken: set[int] = set()
-        # An unchanged cell defines nothing of the student's.
+        # An unchanged cell holds no definition by the student.
         self.defined = [
             {} if text in self.texts else names_defined(cell) for cell, text in zip(self.cells, self.sources)
         ]
@@ -91,8 +91,8 @@ class Matching:
         exact = [i for i in self.by_text.get(blank.source.strip(), ()) if i not in self.taken]
         same = [i for i in self._named(name_of(blank), blank.cell_type) if i not in self.taken]
         own = [i for i in same if i in exact]
-        plain = "nbgrader" not in blank.metadata  # another notebook has a text_02 too
-        # A cell that defines an answer is this answer, even if it is merged with this cell or has its name.
+        plain = "nbgrader" not in blank.metadata  # other notebooks have a text_02 too
+        # A cell that defines an answer counts as the answer, even if it includes the released cell or has its name.
         same = [i for i in same if not (self.defined[i].keys() & self.answers.keys())]
         if plain and blank.cell_type == "markdown":
             same = [i for i in same if alike(words_of(self.cells[i].source), words_of(blank.source))]
@@ -150,11 +150,11 @@ class Matching:
         best = alone or best
         start, end = self._window(place)
         near = [i for i in best if start < i < end]
-        # If the last definition is another one, the run in the student's own order judges it too.
+        # The student's last definition may be another one. The run in the student's own order judges that one too.
         return min(near) if near else max(best, default=None)
 
     def _window(self, place: int) -> tuple[int, int]:
-        """Return the indices of submitted cells between which an answer was, by the released cells around it that were found."""
+        """Return the indices of two submitted cells that match released ones; the answer was between these two."""
         before = [self.found[other] for other in range(place) if other in self.found]
         after = [self.found[other] for other in range(place + 1, len(self.released)) if other in self.found]
         start = before[-1] if before else -1

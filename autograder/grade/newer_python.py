@@ -22,14 +22,14 @@ OF_NOTEBOOKS = re.compile(r"^([ \t]*)(?:[%!].*|[\w.]+\?{1,2}[ \t]*)$", re.M)
 
 @lru_cache(maxsize=100)
 def newer_python(source: str) -> str | None:
-    """Say what in a cell needs a newer Python than this one.
+    """Name the first syntax in a cell that needs a newer Python than this one.
 
     Args:
         source: The code of a cell that this Python cannot parse.
 
     Returns:
-        For example "line 2: Cannot use `type` alias statement on Python 3.11 (syntax was added in Python 3.12)", or None
-        if no newer Python can parse it either, or it needs none.
+        For example "line 2: Cannot use `type` alias statement on Python 3.11 (syntax was added in Python 3.12)". None
+        if no newer Python can parse the cell, or if no newer Python is needed.
     """
     if sys.version_info[:2] >= NEWEST or len(source) > MAX_CODE:
         return None

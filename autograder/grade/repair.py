@@ -40,7 +40,7 @@ class Repaired:
     notebook: NotebookNode
     receipt: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
-    as_submitted: NotebookNode | None = None  # in the student's order, if it differs for the code
+    as_submitted: NotebookNode | None = None  # in the student's order; None if the code has the same order
 
 
 def repair_notebook(
@@ -60,7 +60,7 @@ def repair_notebook(
             students fill in.
         others: The cell names of other assignments, from `names_in`, by the assignments' names.
         submitted_as: The name of this assignment.
-        earlier: Texts of cells of earlier releases, which are not the work of a student with such a release.
+        earlier: Texts of the cells of earlier releases. Such a text is not the student's work.
 
     Raises:
         Unreadable: the file cannot be read as a notebook.
@@ -140,7 +140,7 @@ def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
 def _items_of(
     match: Match, instructor: NotebookNode, release: NotebookNode, earlier: Set[str], receipt: list[str]
 ) -> list[Item]:
-    """Return the cells of the notebook that is graded, in the order of the release, with the student's own among them."""
+    """Return the cells of the graded notebook in the order of the release, with the student's own cells among them."""
     place_of = {index: place for place, index in match.found.items()}
     own: dict[int, list[Item]] = {}  # by the place of the released cell before them
     place = -1
@@ -169,7 +169,7 @@ def _items_of(
             items += own.get(place, [])
             continue
         added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
-        before = full.cell_type == "code" and name_of(full) != "setup"  # definitions in a test's cell precede the test
+        before = full.cell_type == "code" and name_of(full) != "setup"  # a student's code in a test's cell precedes it
         items += [*added, item] if before else [item, *added]
         items += own.get(place, [])
     return items
@@ -200,7 +200,7 @@ def _same_words(cell: Cell, blank: NotebookNode) -> bool:
 
 
 def _added_lines(source: str, released: str) -> str:
-    """Return the lines of a text that were not released, without those that correct a released line."""
+    """Return the lines that a student added to a text. Lines that correct a released line are left out."""
     left = Counter(line.strip() for line in released.splitlines())
     lines = []
     for line in source.splitlines():
@@ -236,7 +236,7 @@ def _added_code(source: str, released: str) -> tuple[str, str]:
 
 
 def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
-    """Return a cell that names the cell that holds its answer: the released text would hide this answer."""
+    """Return a cell that says which other cell holds its answer. The released text would hide that answer."""
     cell = nbformat.from_dict(blank)
     cell.source = f"# {name_of(blank)} is in the cell {host}."
     return cell

@@ -1,4 +1,4 @@
-"""Find what is left to run of a cell after one of its statements failed.
+"""Find the statements of a cell that still run after one of its statements failed.
 
 A notebook stops at the first error of a cell. If a line fails only in the grader, such as the import of a package that is
 not installed here, the definitions after it would be lost.
@@ -30,9 +30,9 @@ class Rest:
 
 
 def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | None:
-    """Return what is left to run of a cell that ended with an error; None if nothing is.
+    """Return the statements that still run after a cell ended with an error; None if there are none.
 
-    After a failed import, all later statements are left; after another error only definitions, imports and assignments.
+    After a failed import, all later statements run. After another error, only definitions, imports and assignments run.
 
     Args:
         source: The cell's text.

@@ -1,4 +1,4 @@
-"""What a result depends on: the grader, the checks of its assignment and all that was submitted, and nothing else.
+"""Make the keys of results. A result depends only on the grader, the assignment's checks and all that was submitted.
 
 While a submission's key stays the same, so does its result.
 """
@@ -20,7 +20,10 @@ PACKAGES = ("numpy", "torch", "scipy", "ipython")  # packages whose versions cou
 
 
 def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Path = ROOT) -> str:
-    """Return what a result depends on in addition to the submission: assignment, its checks, grader, libraries, images."""
+    """Return a digest of all that a result depends on, except the submission.
+
+    It covers the assignment, its checks, the grader, the libraries and the images.
+    """
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
     modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:
@@ -36,14 +39,14 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
 
 @cache  # it reads the packages' folders, and each result needs it
 def versions() -> str:
-    """Return the versions on which points depend most, in words: a student may have others."""
+    """Return in words the versions on which points depend most. A student's versions may differ."""
     packages = {"NumPy": "numpy", "PyTorch": "torch"}
     found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
     return ", ".join(found)
 
 
 def key_of(grader_key: str, content: str) -> str:
-    """Return what a result depends on: the grader and all that was submitted."""
+    """Return the key of a result: a digest of the grader's key and of all that was submitted."""
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 
@@ -53,7 +56,7 @@ def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str =
     Args:
         notebook: The notebook that counts.
         files: The files next to it.
-        candidates: From `Submission`: a decision is about all files from which one was chosen.
+        candidates: `Submission.candidates`. A decision is about all files from which one was chosen.
     """
     digest = hashlib.sha256(notebook + candidates.encode())
     for name, content in sorted(files.items()):

@@ -38,7 +38,7 @@ class Cell:
     once: bool = False  # a fresh kernel does not replay it
 
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
-        """Run the cell, and return its outputs; those of a plain one are dropped."""
+        """Run the cell, and return its outputs. The outputs of a plain cell are dropped."""
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
@@ -139,7 +139,7 @@ class Session:
         return outputs
 
     def patience(self, seconds: float) -> float:
-        """Return how long a call or a cell may take: less from the third loss on, because endless calls seldom come alone.
+        """Return how long a call or a cell may take. After two losses the time is shorter, as more losses are likely.
 
         The shorter time is enough for a call that ends its process on a busy machine.
         """
@@ -164,7 +164,7 @@ class Session:
             if self.budget.test_seconds <= 0:
                 self.close()
                 raise late
-            kernel = self.ready()  # its start does not count as the test's time
+            kernel = self.ready()  # starting it does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
                 reply = kernel.call({"draw": self.calls} | request, correct, min(most, of_test))
@@ -178,7 +178,7 @@ class Session:
             return reply
 
         try:
-            if request.get("extra"):  # it decides no point, so losing it costs none
+            if request.get("extra"):  # an extra request decides no points, so losing it costs none
                 return call()
             return self._explained(self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
@@ -189,7 +189,7 @@ class Session:
 
     def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:
         """If a reply says that a name is not defined, quote the error of the cell that should have defined it."""
-        text = str(reply.get("text", ""))[:2000]  # the student's side may send any length
+        text = str(reply.get("text", ""))[:2000]  # the student's side may send a text of any length
         name = re.search(r"\b(\w+)'? is not defined", text) if "error" in reply else None
         said = self.failed.get(name[1]) if name else None
         if not said:
@@ -199,8 +199,9 @@ class Session:
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Run an action in the kernel; if the kernel is lost, run it again in one without the student's own cells.
 
-        They may have left something behind that ends the kernel: a thread, a process, a hook. If the action succeeds
-        without them, they stay out, unless they define a name that it needs: other actions may need them too.
+        Those cells may have left something behind that ends the kernel: a thread, a process, a hook. If the action
+        succeeds without them, they stay out. If the action lacks a name that they define, they are kept: other actions
+        may need them too.
         """
         try:
             return action()
@@ -210,7 +211,7 @@ class Session:
                 raise
             self.lost.append(lost)
         ran, self.ran = self.ran, released
-        self.begin_test(self.calls)  # time that others used up does not count for the answer
+        self.begin_test(self.calls)  # time that own cells used up does not count for the answer
         try:
             found = action()
         except KernelLost:
@@ -234,7 +235,7 @@ class Session:
 
 
 def _was_short_of_memory(reply: dict[str, Any]) -> bool:
-    """Whether a reply says that memory or threads ran out; it holds anything that the student's code sent."""
+    """Whether a reply says that memory or threads ran out. The reply may hold anything that the student's code sent."""
     return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
 
 

@@ -94,7 +94,9 @@ def _say(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]]
 def _errors(
     notebook: NotebookNode, sandboxed: bool, left_out: list[str]
 ) -> Iterator[tuple[str, NotebookNode, str, str]]:
-    """Run every cell as a student does; for each but the set-up yield its name, the cell, its error or "", and its print.
+    """Run every cell as a student does; yield each one's name, the cell, its error or "", and its printed text.
+
+    The set-up cell runs too, and yields nothing.
 
     If a cell ends the kernel, the others still run: a fresh kernel replays the cells before it.
     """
@@ -107,7 +109,7 @@ def _errors(
                 for source in ran:
                     kernel.run_cell(source)
             source: str | None = cell.source
-            judged = is_solution(cell) or is_locked(cell)  # it must not find what other cells have changed
+            judged = is_solution(cell) or is_locked(cell)  # these cells must not find what others have changed
             while source is not None:
                 outputs = kernel.run_cell(source, answers=judged)
                 for output in outputs:

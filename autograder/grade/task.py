@@ -26,5 +26,5 @@ class Job:
     """One submission."""
 
     data: bytes  # the file that was submitted
-    files: dict[str, bytes | str] = field(default_factory=dict)  # files next to it by name, or why one is unreadable
+    files: dict[str, bytes | str] = field(default_factory=dict)  # other files, by name: bytes, or why one is unreadable
     may_be_published: bool = False  # whether the files may be the book's own weights, as in the proof of the checks

@@ -12,7 +12,7 @@ from autograder.grade.layout import Item
 from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
-FEW, MANY = 8, 20  # at least so many words of a text, or of comments in code, may answer a question far away
+FEW, MANY = 8, 20  # fewest words of a text, or of comments in code, that may answer a question far away
 NOT_RUN = "[Not run: "  # begins a text that holds a student's code
 MAX_PICTURES = 20  # pictures of an answer that are named
 MAX_SHOWN = 5000  # characters that are shown of texts that may be the answer
@@ -21,7 +21,7 @@ MAX_SHOWN = 5000  # characters that are shown of texts that may be the answer
 def place_texts(
     items: list[Item], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
 ) -> list[Item]:
-    """Put texts that answer a question into its empty cell, so that a person reads them; ask a person if this is not clear.
+    """Put texts that answer a question into its empty cell, so that a person reads them; ask a person if in doubt.
 
     Args:
         items: The cells of the notebook that is graded.
@@ -72,7 +72,7 @@ def _is_written(item: Item, released: Sequence[NotebookNode]) -> bool:
 
 
 def _is_empty(item: Item, released: Sequence[NotebookNode]) -> bool:
-    """Whether the cell of an answer has no words except those that ask for it; it may have a picture."""
+    """Whether the cell of an answer has no words except the released ones. It may have a picture."""
     text = NAMED_PICTURE.sub("", item.node.source)
     return _letters(text) in ("", _letters(released[item.place].source))
 
@@ -94,7 +94,7 @@ def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
 
 
 def words_in_code(source: str) -> str:
-    """Return the comments of a code cell, and the strings that it prints or does not use; all of it if it is prose."""
+    """Return the comments of a code cell, and the strings that it prints or does not use. Return prose completely."""
     tree = parsed(source)
     if tree is None:
         prose = not definitions(source) and len(re.findall(r"[^\W\d_]{2,}", source)) > 3 * len(
@@ -133,13 +133,16 @@ def _is_only_words(source: str) -> bool:
 
 
 def _begins_with(text: str, names: Sequence[str]) -> bool:
-    """Whether a line of a text begins with the question that it answers."""
+    """Whether a line of a text begins with one of the names of a question."""
     pattern = "|".join(map(re.escape, names))
     return bool(re.search(rf"^\W*(?:question|answer|q|a)?\W*(?:{pattern})(?![\w.]*\d)", text, re.I | re.M))
 
 
 def _may_be_answer(item: Item, text: str, first: int) -> bool:
-    """Whether a text that is not near an empty answer may be one: it has many words, or fewer after the first question."""
+    """Whether a text that is far from an empty answer may be the answer: it has enough words.
+
+    A text after the first question needs fewer words.
+    """
     if not item.own:  # comments within functions do not count
         text = "\n".join(re.findall(r"^#.*", item.node.source, re.M))
     count = len(re.findall(r"\w+", text))

@@ -35,7 +35,7 @@ class Workers:
     Args:
         count: The number of processes; by default `default_jobs()`.
         checks: The modules of autograder.checks that they need, one for each assignment.
-        limits: The limits of the kernels that they need; None if they need no kernel, or no forked one.
+        limits: The limits of the kernels that they need; None if they need no forked kernel.
         seconds: The time after which a job's process is ended; by default that of the limits.
     """
 
@@ -67,7 +67,7 @@ class Workers:
             self.parent = None
 
     def begin(self) -> None:
-        """Start the processes that import PyTorch, which takes seconds: one forks the workers, the other forks their kernels."""
+        """Start two processes that import PyTorch, which takes seconds: one forks workers, the other forks kernels."""
         multiprocessing.get_context("forkserver").set_forkserver_preload(
             [
                 "autograder.lighter_imports",
@@ -88,7 +88,7 @@ class Workers:
         waiting, again, at = deque(jobs), set[str](), dict[Future, str]()
         try:
             while waiting or at:
-                while waiting and len(at) <= self.count:  # one more than there are processes, to lose no time
+                while waiting and len(at) <= self.count:  # one job more than processes, so that no process waits
                     name = waiting.popleft()
                     at[self._processes().schedule(function, jobs[name], timeout=self.seconds)] = name
                 done, _ = wait(at, return_when=FIRST_COMPLETED)
@@ -99,7 +99,7 @@ class Workers:
                         waiting.append(name)
                     else:
                         yield name, error or future.result()
-        finally:  # after an error nobody waits for the others, and the next assignment has all processes
+        finally:  # after an error nobody needs the other results, and the next assignment needs all processes
             for future in at:
                 future.cancel()
 
@@ -136,7 +136,7 @@ def _begin_worker(parent: WarmParent | None) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it is killed: else it would wait for ever, and its sandbox too."""
+    """End this process when its parent is killed. Otherwise this process and its sandbox would wait forever."""
 
     def end() -> None:
         multiprocessing.parent_process().join()
@@ -154,8 +154,8 @@ def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sy
     """Return the bytes that are free on the machine, and within the limit of a container or of a job on a cluster.
 
     Args:
-        groups: The list of the control groups that this process is in, of both versions.
-        root: The folder where they are mounted.
+        groups: The file that lists this process's control groups, of version 1 and version 2.
+        root: The folder where the control groups are mounted.
     """
     free = [psutil.virtual_memory().available]
     for line in groups.read_text().splitlines() if groups.exists() else []:
@@ -164,7 +164,7 @@ def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sy
             continue
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if kind else ("memory.max", "memory.current")
         place = root / kind / path.strip("/")
-        for folder in (place, *place.parents):  # each limits those below it; a container does not see all
+        for folder in (place, *place.parents):  # a group limits the groups below it; a container may not see all
             if folder.is_relative_to(root):
                 with suppress(OSError, ValueError):  # the file is missing, or holds "max"
                     limit, used = (int((folder / name).read_text()) for name in names)

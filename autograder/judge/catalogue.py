@@ -15,7 +15,7 @@ from autograder.judge.mistake import Mistake, number_of
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of the checks of a file of answers: exercises, mistakes, right_answers or checkpoint."""
+    """Return a module with checks for a file of answers: exercises, mistakes, right_answers or checkpoint."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
@@ -25,7 +25,8 @@ def mistakes_of(stem: str) -> tuple[Mistake, ...]:
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
-# The chapters teach these too. No check can see them: they are in the conclusions, or they make another kind of model.
+# The chapters also teach these mistakes. No check can see them: they are mistakes in conclusions, or the result is
+# another kind of model.
 TAUGHT = (
     Mistake(
         "M31",
@@ -52,8 +53,8 @@ TAUGHT = (
     Mistake(
         "M60",
         "two programs are called equal because their curves look the same",
-        "Wrong attentions train as well as right ones. With the same parameters, how large is the largest difference of "
-        "the logits?",
+        "A model with wrong attention can train as well as a model with right attention. With the same parameters, how "
+        "large is the largest difference of their logits?",
     ),
     Mistake(
         "M61",

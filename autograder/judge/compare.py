@@ -1,7 +1,7 @@
 """Compare the result of a function with the right one, and name the mistake.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook, which runs it in
-a separate module. It needs only NumPy.
+`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The cell runs
+this code in a separate module. The code needs only NumPy.
 """
 
 import base64
@@ -19,13 +19,13 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 
 
 class WrongAnswer(AssertionError):
-    """The error for a wrong answer: it holds the likely mistake, and the cases that show it, if there are any."""
+    """The error for a wrong answer. It holds the likely mistake, if one is known, and the failed cases."""
 
     def __init__(self, text, mistake=None, wrong=(), departure=None, took=0.0):
         super().__init__(text)
         self.mistake = mistake  # "M6", or None
         self.wrong, self.took = wrong, took  # the failed cases with their outcomes; seconds for all cases
-        self.departure = departure  # where the answer departs from the known steps, if we looked for it
+        self.departure = departure  # the place where the answer departs from the known steps, if we looked for it
 
 
 class Measured(dict):
@@ -34,7 +34,7 @@ class Measured(dict):
 
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
-    """Call the function on copies. Return its arrays by name and whether it changed an argument, or its error."""
+    """Call a function on copies. Return its arrays by name, and whether it changed an argument; or return its error."""
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
@@ -61,12 +61,12 @@ def place_of(error):
 
 
 def said_of_unwritten(called, missing):
-    """Say that an answer, or another one that it calls, is not written."""
+    """Say that an answer is not written, or that it calls another answer that is not written."""
     return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write it first."
 
 
 def fingerprint(got):
-    """Condense each array to one number, the sum of its entries times 1, cos 1, cos 2 …: a table of mistakes stays small."""
+    """Condense each array to one number, which saves space: the sum of its entries times 1, cos 1, cos 2 …"""
     flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
     return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
 
@@ -171,12 +171,12 @@ def judge(function, names, cases, messages, show=True, book=""):
     for case, mine, prints, text in tried:
         if text:
             fits = fitting(case, mine, prints, tried, names)
-            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2 varies M10
+            best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2: a variant of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # no numbers to compare
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
             causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
             best = best or (causes if strange else {case.get("refused") if refused else None})
-            mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes give the same
+            mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes fit equally well
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
@@ -189,7 +189,7 @@ def fitting(case, mine, prints, tried, names):
     part, fits = part_of(case, names), {}
     for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
         if alike(prints, shown, part):
-            fits[name] = alike(prints, shown) / 2  # more if it also gives what is not asked for
+            fits[name] = alike(prints, shown) / 2  # a bonus if the results that do not count fit too
             for c, g, m, t in tried:  # an error or a right result may hide the mistake in other cases
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
     return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
@@ -202,12 +202,12 @@ def part_of(case, names):
 
 
 def holds(name, fits, tried, names):
-    """Do most cases vote for a mistake? A wrong result votes for it if one of its variants gives it, and else against it."""
+    """Do most cases vote for a mistake? A wrong result votes for it if a variant gives this result, else against."""
     ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
     for case, got, prints, text in tried:
         shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
-            votes -= all(shown) / 2  # weak evidence against it: it may be made for some sizes only
+            votes -= all(shown) / 2  # weak evidence against: some mistakes are made only for some sizes
     return votes > 0

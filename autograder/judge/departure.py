@@ -1,7 +1,8 @@
-"""Find the line at which an answer departs from the known steps: the last right value, and the first wrong one.
+"""Find the line of an answer that departs from the known steps. Name the last right value and the first wrong value.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. It needs only NumPy.
-The record of `sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything. No point depends on the result.
+`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The code
+needs only NumPy. The record of `sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything. No points
+depend on the result.
 """
 
 import itertools
@@ -15,11 +16,11 @@ from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
 DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
-MAX_BEFORE = 1  # if no value is a known step, a line is named only after at most this many others
+MAX_BEFORE = 1  # if no value is a known step, a line is named only if at most this many lines precede it
 MAX_TRIED = 2  # the line is looked for in at most this many cases
 EMPTY = ("np.empty", "torch.empty")
 HIDDEN = -1e8  # a score below this is hidden, as -inf is
-NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # kinds of values, plain to strange
+NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # kinds of values, from plain to strange
 
 
 class Departure:
@@ -40,15 +41,15 @@ class Departure:
 
 
 def with_line(error, probed, names, recorder):
-    """Add the line at which a wrong answer departs to its error, if the line can be found.
+    """Add the wrong line to the error of a wrong answer, if this line can be found.
 
     Args:
         error: A `WrongAnswer`.
         probed: Returns the answer in the form that `outcome` calls.
-        names: The names of its results.
+        names: The names of the answer's results.
         recorder: Records values in the notebook of the answer; None if the answer is in no notebook.
     """
-    if getattr(error, "mistake", "") is not None or not error.wrong:  # the mistake has a name, or the error is not ours
+    if getattr(error, "mistake", "") is not None or not error.wrong:  # the mistake has a name, or no case is wrong
         return error
     if recorder is None or error.took > MAX_TOOK:
         return error
@@ -56,7 +57,7 @@ def with_line(error, probed, names, recorder):
         return _with_line(error, probed, names, recorder)
     except KeyboardInterrupt:
         raise
-    except BaseException:  # also a lost kernel: the line is an extra, and no point depends on it
+    except BaseException:  # includes a lost kernel: the line is an extra, and no points depend on it
         return error
 
 
@@ -123,7 +124,7 @@ def departure(found, arguments, got, expected, steps):
         if found.line is None:
             return raised
         return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function, found.outer)
-    if suspect is None or not _operands(rows, kinds, suspect):  # its operands were not recorded, as for a `grad`
+    if suspect is None or not _operands(rows, kinds, suspect):  # no operand was recorded, as for a `grad`
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
         suspect = suspect if other is None else other
     if suspect is None and items:
@@ -136,7 +137,7 @@ def departure(found, arguments, got, expected, steps):
 
 
 def _without_content(rows, kinds, i):
-    """Return the kind of a value if only its operands can tell it; None for all other values.
+    """Return NOTHING or UNKNOWN for a value whose own numbers do not show its kind; None for all other values.
 
     An array that is not filled yet is NOTHING. An array of equal numbers is UNKNOWN if it was made from a step.
     """
@@ -225,7 +226,7 @@ class _Steps:
         self.given = np.sort(np.concatenate([array.ravel() for array in given] or [np.zeros(0)]))
 
     def kind_of(self, value):
-        """Return the kind of a value, the place of its step, and its factor; None for what it does not have."""
+        """Return the kind of a value, the place of its step, and its factor; None if there is no step or factor."""
         if value is None or value.size == 0 or value.dtype.kind in "biu":
             return NOTHING, None, None
         key = value.shape, value.tobytes()
@@ -349,7 +350,7 @@ def _is_whole(factor):
 
 
 def _cleared(rows, kinds):
-    """Return for each row whether a step was made from it later: then the row did no harm."""
+    """Return for each row whether a later step was made from this row. If so, the row did no harm."""
     cleared = [False] * len(rows)
     for i in reversed(range(len(rows))):
         if cleared[i] or kinds[i][0] in (STEP, PART):
@@ -360,7 +361,7 @@ def _cleared(rows, kinds):
 
 
 def _reached(rows, ends):
-    """Return the rows that lead to these ends, in order, with the ends."""
+    """Return the ends and all rows that lead to them, in order."""
     found, waiting = set(), list(ends)
     while waiting:
         i = waiting.pop()
@@ -381,7 +382,7 @@ def _suspect(rows, kinds, cleared, among):
 
 
 def _cause_of(rows, kinds, cleared, i):
-    """Go back from a strange value to the first one that caused it."""
+    """Go back from a strange value to the first strange value that caused it."""
     while True:
         kind = kinds[i][0]
         before = [j for j in _operands(rows, kinds, i) if not cleared[j]]
@@ -397,12 +398,12 @@ def _cause_of(rows, kinds, cleared, i):
 
 
 def _is_partial(row):
-    """Whether a row is the value of a variable after a part of it was changed, as in a loop."""
+    """Whether a row is the value of a variable after a part of this variable was changed, as in a loop."""
     return row.kind == "part"
 
 
 def _operands(rows, kinds, i):
-    """Return the operands of a value; the operands of an operand replace it if its kind is NOTHING."""
+    """Return the operands of a value. An operand of the kind NOTHING is replaced by its own operands."""
     found, waiting, known = [], list(rows[i].operands), set()
     while waiting:
         j = waiting.pop()
@@ -459,7 +460,7 @@ def _departed(rows, kinds, i, known):
 
 
 def _skipped(rows, kinds, i, known):
-    """Say after which value a required step was skipped, if a strange value was made without that step."""
+    """If a strange value was made without a required step, say after which value this step was skipped."""
     held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in held), None)
     value = rows[i].value
@@ -467,7 +468,7 @@ def _skipped(rows, kinds, i, known):
         return None
     step = known.steps[due][1]
     later = known.steps[due][0] == DUE[0] and ("softmax" in rows[i].text or "exp(" in rows[i].text)
-    if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # it may be meant as this step
+    if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # this may be an attempt at the step
         return None
     for j in sorted(_operands(rows, kinds, i), reverse=True):
         before = kinds[j][0] in (STEP, PART, ROWS, FACTOR) and kinds[j][1] < due
@@ -483,7 +484,7 @@ def _skipped(rows, kinds, i, known):
 
 
 def _skipped_before(rows, kinds, waiting, known, raised):
-    """Say which operand of the line that raised an error is a step before a skipped one."""
+    """If a step before the error was skipped, say which operand of the line with the error is an earlier step."""
     held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in held), None)
     for j in waiting if due is not None else ():
@@ -496,7 +497,7 @@ def _skipped_before(rows, kinds, waiting, known, raised):
 
 
 def _of_items(rows, kinds, items, got, known):
-    """Say which of several results is a known step, but the wrong one."""
+    """Say which of several results is a known step other than the expected one."""
     for name, j in zip(got["arrays"], items):
         due = f"is the right {name.replace('_', ' ')}"
         right = known.results.get(name)
@@ -511,7 +512,7 @@ def _of_items(rows, kinds, items, got, known):
 
 
 def _place(row, other):
-    """Say where a value is; name its function only if it is not that of the other row."""
+    """Say where a value is. Name its function only if the other row is in a different function."""
     return f"Line {row.line}" if row.function == other.function else f"In {row.function}, line {row.line}"
 
 

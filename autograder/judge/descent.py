@@ -1,10 +1,10 @@
-"""An optimizer for students' functions: it is in the set-up cell, and the sandbox gets it with the code that uses it."""
+"""An optimizer for students' functions. It is part of the set-up cell, and of the code that the sandbox gets."""
 
 import torch
 
 
 class Descent(torch.optim.Optimizer):
-    """Gradient descent with momentum. PyTorch's own optimizers first import its compiler, which takes seconds."""
+    """Gradient descent with momentum. PyTorch's own optimizers import PyTorch's compiler, which takes seconds."""
 
     def __init__(self, parameters, rate, momentum=0.5):
         self.defaults = {"lr": rate, "momentum": momentum}

@@ -33,7 +33,7 @@ _seed: ContextVar[int | None] = ContextVar("seed", default=None)
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let hidden checks draw their inputs from a seed, with one thread: several submissions are judged at once."""
+    """Let hidden checks draw their inputs from a seed. Use one thread: several submissions are judged at once."""
     before, threads = _seed.set(seed), torch.get_num_threads()
     torch.set_num_threads(1)  # tensors are small: threads would wait for each other
     try:
@@ -84,7 +84,7 @@ class Exercise:
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
     visible_probe: str = ""  # the code of the probe in the set-up cell, if it differs
-    steps: Callable[..., dict[str, Any]] | None = None  # gives the steps for arguments, in order, by their words
+    steps: Callable[..., dict[str, Any]] | None = None  # the steps for given arguments, in order, by their texts
     untried: str = ""  # the inputs that hidden stages try, and the visible test does not
 
     def probe_in_notebook(self) -> str:
@@ -102,7 +102,7 @@ class Exercise:
         return changed_answer(self.answers, self.name, [change for way in ways for change in way.changes])
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
-        """Return the cases in the form that `judge` reads, with the expected outcome and those of the known mistakes."""
+        """Return the cases in the form that `judge` reads, with the outcomes of oracle and known mistakes."""
         prepared = []
         for case in cases:
             expected = self.run(self.oracle, case)
@@ -122,7 +122,7 @@ class Exercise:
         return prepared
 
     def run(self, function: Function, case: Case) -> dict[str, Any]:
-        """Return the outcome of one of our functions in a case. It depends on no earlier run, and affects no later one."""
+        """Return the outcome of one of our functions in a case. The run is independent of all other runs."""
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
             torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
             return outcome(self.probe(function), case.arguments, self.names)
@@ -146,14 +146,15 @@ class Exercise:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
         Reference implementations replace the earlier exercises that the function uses, so that a mistake there costs no
-        points here. If the function fails with them, it is judged with the student's own, which may take other arguments.
+        points here. If the function fails with these implementations, it is judged again with the student's own code,
+        which may take other arguments.
         `own` is what the probe needs in addition to the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.
         """
         cases, changed = self.stage_cases(stage, seed), False
-        torch.default_generator.manual_seed(seed)  # so that earlier runs have no effect
+        torch.default_generator.manual_seed(seed)  # earlier runs must have no effect
         try:
             with replaced(function, self.given | self.uses) as changed:
                 judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
@@ -167,7 +168,7 @@ class Exercise:
             raise self._with_line(error, function) from None
 
     def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
-        """Add to an error without a name the line at which the answer departs from the known steps, if it can be found."""
+        """If an error names no mistake, add the line at which the answer departs from the known steps, if we can."""
         others = [*self.given, *self.uses]
         recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
@@ -197,9 +198,10 @@ class ExerciseInTorch(Exercise):
 
 
 class _Fingerprints(Mapping[str, list[float]]):
-    """The fingerprints of mistakes in a case, by mistake; a mistake that does not show there is no key.
+    """The fingerprints of mistakes in a case. A key is a mistake; a mistake that does not show in the case is left out.
 
-    They are computed when a function fails the case: running the mutants takes a hundred times as long as the oracle.
+    The fingerprints are computed only when a function fails the case, because running the mutants takes a hundred times
+    as long as running the oracle.
     """
 
     def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
@@ -229,10 +231,10 @@ class _Fingerprints(Mapping[str, list[float]]):
 
 @contextmanager
 def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]:
-    """Replace functions by name, for a while, in the notebook that defines a function.
+    """Replace functions by name, until the with block ends, in the notebook that defines a function.
 
     Yields:
-        Whether functions were replaced: an answer in a module keeps what it imports.
+        Whether functions were replaced. An answer in a module, outside a notebook, keeps the functions that it imports.
     """
     if isinstance(function, Likeness):
         with function.replaced(correct):
@@ -275,5 +277,5 @@ def exercises_of(stem: str) -> dict[str, Exercise]:
 
 
 def right_answers_of(stem: str) -> dict[str, dict[str, Function]]:
-    """Return right answers that are written differently, by exercise and by their difference; no points depend on them."""
+    """Return right answers that are written differently, by exercise and style. No points depend on them."""
     return checks_of(stem, "right_answers").RIGHT_ANSWERS

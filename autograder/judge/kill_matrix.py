@@ -42,13 +42,13 @@ class Verdict:
 
     @property
     def mistake(self) -> str:
-        """The mistake that is made; for a correct answer, its name."""
+        """The name of the mistake that the function makes; for a correct answer, the name of the answer."""
         return mistake_of(self.name)
 
     @property
     def passes(self) -> bool:
-        """Whether every check passes, the visible test too."""
-        return not self.killed and self.visible == ""  # None: it fails and names nothing
+        """Whether every check passes, including the visible test."""
+        return not self.killed and self.visible == ""  # None means that the visible test fails and names nothing
 
 
 @dataclass
@@ -128,9 +128,9 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
 
 
 def kept_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
-    """Return the kill matrix that any process made from the same files; make it if there is none.
+    """Return the kill matrix for the current files. If no process has made this matrix yet, make it.
 
-    The arguments are those of `kill_matrix`, which always makes a new one.
+    The arguments are those of `kill_matrix`. That function always makes a new matrix.
     """
     modules = [f"autograder.checks.{stem}.{part}" for part in ("exercises", "right_answers")]
     files = imported_files("autograder.judge.kill_matrix", *modules)
@@ -145,7 +145,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
     first = [error.wrong[0] for error in failures.values() if error.wrong]
     verdict.symptoms = [symptom_of(got, case["expected"]) for case, got in first]
     visible = exercise.visible_cases()
-    torch.default_generator.manual_seed(seed)  # so that earlier runs have no effect
+    torch.default_generator.manual_seed(seed)  # earlier runs must have no effect
     try:
         judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
         verdict.visible = ""

@@ -27,7 +27,7 @@ def attention(queries, keys, values):
     output = weights @ values
     return output, weights
 """
-STEPS = {  # the variable that should hold each step
+STEPS = {  # variables, each with the step that it should hold
     "scores": "are the scaled scores",
     "shifted": "are the shifted scores",
     "powers": "are the exponentials",

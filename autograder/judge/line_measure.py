@@ -59,7 +59,7 @@ class Lines:
 
     @property
     def unnamed(self) -> int:
-        """The number of mutations without a name."""
+        """The number of mutations whose messages name no mistake."""
         return sum(self.counts.values()) - self.counts["named"]
 
 
@@ -79,7 +79,7 @@ def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
     for node in tree.body:
         without_words(node)
     whole = ast.unparse(tree)
-    tree = ast.parse(whole)  # parsed again, so that its lines are those of the text that runs
+    tree = ast.parse(whole)  # parsed again, to get the line numbers of the text that runs
     answer = tree.body[place]
     before, after = (
         whole.splitlines(keepends=True)[: answer.lineno - 1],

@@ -20,8 +20,8 @@ class Way:
     """One variant of a mistake, in one or several exercises.
 
     Attributes:
-        exercises: The exercises in whose answers it can be made.
-        changes: Words of the answer, each with the words that replace them.
+        exercises: The exercises whose answers can contain this variant.
+        changes: Pairs of words: words of the answer, and the words that replace them.
     """
 
     exercises: tuple[str, ...]
@@ -56,7 +56,7 @@ class Mistake:
     Attributes:
         name: M and a number that is never used for another mistake.
         title: What is wrong, in a few words; empty if another assignment gives the title.
-        question: The question to a student who made it; it does not reveal the answer.
+        question: The question to a student who made the mistake. The question does not reveal the answer.
         ways: Its variants.
     """
 
@@ -99,7 +99,7 @@ def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
 def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) -> str:
     """Return the text of a file of answers with words of one answer changed.
 
-    The words are looked for in the answer. Only if they are not there, they are looked for in the functions and classes of
+    The words are looked for in the answer. If they are not there, they are looked for in the functions and classes of
     the same file that the answer uses.
 
     Args:
@@ -122,7 +122,7 @@ def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) 
 
 
 def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[str, str]]) -> Any:
-    """Return an answer with words of its text changed. It takes a module; the rest is as in `changed_text`.
+    """Return an answer with words of its text changed. Arguments as in `changed_text`, but with a module.
 
     Raises:
         ValueError: also if the changed text is not valid Python.
@@ -138,7 +138,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
 
 
 def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
-    """Return the lines of an answer that a variant of a mistake changes or adds, with the mistake in them.
+    """Return the lines that a variant of a mistake changes in an answer, or adds to it, as they are after the change.
 
     Args:
         path: The file of answers.

@@ -1,8 +1,8 @@
-"""Make mutations systematically: how many changes of one word of an answer do the checks notice?
+"""Make mutations of the answers systematically, and count how many of them the checks notice.
 
-People wrote the catalogue of mistakes. In addition, every operator, constant, argument and line of the answers is changed in
-turn. If no check notices a change, it is equivalent to the answer, or a case is missing. Equivalent changes are in EQUIVALENT
-of `right_answers`, with the reason.
+People wrote the catalogue of mistakes. In addition, this module changes every operator, constant, argument and line of
+the answers, one at a time. If no check notices a change, the changed answer is equivalent to the answer, or a case is
+missing. EQUIVALENT of `right_answers` lists the equivalent changes, each with the reason.
 """
 
 import ast
@@ -46,10 +46,10 @@ class Score:
 
     exercise: str
     made: int
-    caught: tuple[str, ...]  # those that a hidden check notices
-    seen: tuple[str, ...]  # those that the visible test notices
-    equivalent: dict[str, str]  # those that no check needs to notice, with the reason
-    missed: tuple[str, ...]  # the others that run; no hidden check notices them
+    caught: tuple[str, ...]  # the mutations that a hidden check notices
+    seen: tuple[str, ...]  # the mutations that the visible test notices
+    equivalent: dict[str, str]  # the mutations that no check needs to notice, each with the reason
+    missed: tuple[str, ...]  # all other mutations that run: no hidden check notices them
 
     @property
     def run(self) -> int:
@@ -58,7 +58,7 @@ class Score:
 
 
 def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
-    """Return the mutations of a function or class by their change: "line 3: a - b -> a + b".
+    """Return the mutations of a function or class. A key is a change: "line 3: a - b -> a + b".
 
     Docstrings, types and the texts of errors stay as they are.
     """
@@ -119,13 +119,13 @@ def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
 def _instead_of(node: ast.AST) -> Iterator[Any]:
     """Yield the replacements of an expression or of a statement; a statement is replaced by a list of statements."""
     new = copy.deepcopy
-    if isinstance(node, BLOCKS) and len(node.body) > 1:  # move its last line out of the block
+    if isinstance(node, BLOCKS) and len(node.body) > 1:  # move the last line out of the block
         block = new(node)
         yield [block, block.body.pop()]
     if isinstance(node, ast.BinOp):
         if type(node.op) in OPERATORS:
             yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
-        if not isinstance(node.op, (ast.Add, ast.Mult)):  # a sum or product may be swapped
+        if not isinstance(node.op, (ast.Add, ast.Mult)):  # swapped operands change no sum or product
             yield ast.BinOp(node.right, node.op, node.left)
         yield node.left
         yield node.right
@@ -181,7 +181,7 @@ def scores_of(stem: str, seed: int) -> list[Score]:
     """Try every mutation in every exercise of a file of answers.
 
     Args:
-        stem: The name of its folder of checks, "attention".
+        stem: The name of the folder of checks for this file, "attention".
         seed: The hidden checks draw their inputs from it.
     """
     with seeded(seed):
@@ -191,7 +191,7 @@ def scores_of(stem: str, seed: int) -> list[Score]:
 
 
 def equivalent_in(stem: str) -> dict[str, str]:
-    """Return the mutations that no check needs to notice: a pattern for "exercise, line 3: a -> b", and the reason."""
+    """Return the mutations that no check needs to notice: patterns for "exercise, line 3: a -> b", with reasons."""
     return getattr(checks_of(stem, "right_answers"), "EQUIVALENT", {})
 
 
@@ -216,7 +216,7 @@ def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score
 
 
 def _tried(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> tuple[bool, bool]:
-    """Whether a function gives a result in any case, and whether any outcome is wrong."""
+    """Return whether a function gives a result in at least one case, and whether at least one outcome is wrong."""
     runs = noticed = False
     torch.default_generator.manual_seed(0)
     with warnings.catch_warnings():  # warnings cost students no points either

@@ -19,7 +19,7 @@ def overwritten(written, notebook, libraries, answers):
         written: The arguments of a visible test: functions and classes, or the values that replaced them.
         notebook: The names of the notebook.
         libraries: The modules that the set-up cell imported for the answers, by name.
-        answers: The names of all answers in the notebook, and of the code that it gives.
+        answers: The names of all answers in the notebook, and of the code that the notebook gives.
     """
     lost = [name for name in answers if any(notebook.get(name) is item for item in written if not callable(item))]
     for name in dict.fromkeys([*lost, *names_used(written, notebook)]):
@@ -38,7 +38,7 @@ def overwritten(written, notebook, libraries, answers):
 
 
 def names_used(written, notebook):
-    """Return the names of the notebook that functions and classes use, directly or through others."""
+    """Return the names of the notebook that functions and classes use, directly or through other code."""
     used, left, seen = [], list(written), set()
     while left:
         item = left.pop()

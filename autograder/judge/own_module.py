@@ -5,7 +5,7 @@ from types import CodeType
 
 
 def own_module(name, source):
-    """Run a source as a separate module: the notebook sees none of its names, and no name of the notebook reaches it.
+    """Run source code as a separate module. The notebook and the module do not see each other's names.
 
     The code after the line "# Only when `more` is called:" runs when the module calls `more`.
     """
@@ -15,7 +15,7 @@ def own_module(name, source):
     import types
 
     module, file = types.ModuleType(name), f"<{name}>"
-    module.__builtins__ = builtins.dict(builtins.vars(builtins))  # a copy, because a cell may replace Python's own
+    module.__builtins__ = builtins.dict(builtins.vars(builtins))  # a copy, because a cell may replace a built-in
     linecache.cache[file] = (builtins.len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
     first, line, rest = source.partition("# Only when `more` is called:")
 
@@ -36,5 +36,5 @@ def own_module(name, source):
 
 @cache
 def compiled(source: str, file: str, mode: str = "exec") -> CodeType:
-    """Compile our code once for all notebooks that this process grades: compiling takes longer than running it."""
+    """Compile our code once for all notebooks that this process grades: compiling takes longer than running."""
     return compile(source, file, mode)

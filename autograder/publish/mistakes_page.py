@@ -1,4 +1,4 @@
-"""The page of the book that lists the known mistakes, made from what the checks say about each."""
+"""Make the book's page of known mistakes from the verdicts of the checks."""
 
 import json
 import math
@@ -13,28 +13,28 @@ from autograder.judge.mutations import Score
 
 PAGE = """# The known mistakes
 
-A list of the mistakes that the exercises can name, and a proof that they do.
-Each is code: the answer with one step replaced, often in several variants.
-{wrong} wrong functions are made so, and {right} right ones are next to them.
-On inputs of seed {seed} the checks catch and name all wrong ones, and pass all right ones.
-`autograder mutants` does the same on new inputs.
+This page lists the mistakes that the tests of the exercises can name, and proves that the tests name them.
+Each mistake is code: the answer to an exercise with one step replaced, often in several variants.
+In this way we made {wrong} wrong functions, and we also wrote {right} right functions.
+On inputs of seed {seed}, the checks catch and name all wrong functions, and all right functions pass.
+`autograder mutants` repeats this on new inputs.
 
-Open a mistake to see what a student who made it is asked, and how it looked from outside.
-That was measured too: {silent} of the {all} that are made show in nothing but wrong numbers of the right shape.
-Where the book holds the solutions, the line that makes a mistake is folded below it, and shows a part of the answer.
-Of the programs of exercise 5 a class gets six; what can be wrong with the others is listed without symptoms.
-With these, and with those that are [taught, and not tested](#taught-and-not-tested), the list has {listed} mistakes.
+Open a mistake to see its symptoms and the question that a student gets.
+We measured the symptoms: {silent} of the {all} measured mistakes show only in wrong numbers of the right shape.
+In the book with solutions, a folded box shows the wrong line, and with it a part of the answer.
+A class gets six of the programs of exercise 5; mistakes that only the other programs have are listed without symptoms.
+With these and the mistakes that are [taught, and not tested](#taught-and-not-tested), the list has {listed} mistakes.
 
 {lists}
 
 (mutations)=
 ## Mutations that nobody thought of
 
-The mistakes above were written down by people.
-A program makes **mutations** in the answers too: it changes every operator, constant, argument, method and line in turn.
-Of {made} mutations {run} run; the others end in an error, whatever they are given.
-{equivalent} of those that run give what is right, or what was left open.
-The hidden checks catch {caught} of the {wrong_mutations} that are left; this share is the **mutation score**, {percent_caught} %.
+People wrote the mistakes above.
+A program makes **mutations** of the answers: it changes one operator, constant, argument, method or line at a time.
+Of {made} mutations, {run} give a result; the others end in an error on every input.
+Of the {run} mutations, {equivalent} are **equivalent**: they are right, or they change what the specification leaves open.
+The hidden checks catch {caught} of the other {wrong_mutations}; this share, {percent_caught} %, is the **mutation score**.
 The visible tests of the notebooks alone catch {percent_seen} %.
 
 | exercise | mutations | run | equivalent | caught by hidden checks | by the visible test | not caught |
@@ -54,13 +54,14 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 (lines)=
 ## Which line is said
 
-A mistake that no entry above names is answered with lines of the student's own code.
-These are the last line whose value is a known step, and the first whose value is none.
-Mutations know their line, so that this can be measured, in the answers and in the right answers in other styles.
-Of at most {most} mutations of each exercise, drawn at random, {unnamed} are caught and have no name.
-For {percent_near} % of these the line that is said is right, or the one next to it.
-For {percent_elsewhere} % it is the line that raised an error, and the mutation is in another one.
-For {percent_wrong} % it is wrong.
+If a wrong answer fits no entry above, the message shows two lines of the student's own code.
+These are the last line whose value is a known step, and the first line whose value is not a known step.
+We can measure how often the message shows the right line, because the line of each mutation is known.
+We used mutations of the book's answers, and of right answers in other styles.
+We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught and have no name.
+For {percent_near} % of these, the message shows the right line or the line next to it.
+For {percent_elsewhere} %, it shows the line that raised an error, but the mutation is in another line.
+For {percent_wrong} %, it shows a wrong line.
 
 | exercise | no name | line right | next to it | no line | elsewhere | wrong |
 | --- | --: | --: | --: | --: | --: | --: |
@@ -69,7 +70,8 @@ For {percent_wrong} % it is wrong.
 (which-check)=
 ## Which check catches which
 
-How many variants each mistake has, and how many of them the visible test in the notebook and each hidden check catch.
+The tables show how many variants each mistake has.
+They also show how many variants the visible test in the notebook and each hidden check catch.
 
 {matrices}
 """
@@ -81,7 +83,7 @@ MISTAKE = """::::{{mistake}} {name} {title}
 ::::"""
 UNTESTED = """## Taught, and not tested
 
-These show in what is concluded, or in a model that nobody asked for; no check of an exercise can see them."""
+These mistakes are in conclusions, or in models that no exercise asks for; no check of an exercise can see them."""
 
 
 def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
@@ -182,7 +184,7 @@ def _code(mutation: str) -> str:
 
 
 def _entry(mistake: Mistake, verdicts: list[Verdict]) -> str:
-    """Return a mistake as the page shows it: where it is made, and how its variants show, the most frequent first."""
+    """Return the page's entry for a mistake: its exercises, and its symptoms with the most frequent first."""
     symptoms = Counter(symptom for verdict in verdicts for symptom in sorted(set(verdict.symptoms)))
     return MISTAKE.format(
         name=mistake.name,

@@ -10,6 +10,6 @@ the student's functions through proxies. Only plain values cross, over one socke
 A proxy holds no kernel: it gets `grade.session.Session.call`, which starts a fresh kernel after one was lost.
 
 The grader trusts the Linux kernel, bubblewrap, Python with its packages as installed, and the files of this repository.
-It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing, and at
-worst says what a student's function might have returned.
+It trusts nothing that comes out of the sandbox: every message may be forged, malformed, late, endless or missing. At
+worst, a message says what a student's function might have returned.
 """

@@ -1,6 +1,7 @@
-"""What a student's function or class offers to a test, wherever it runs. Code outside this folder uses nothing else.
+"""The interface by which a test uses a student's function or class, wherever this runs.
 
-Our answers and mistakes are plain functions; the student's are likenesses (`proxy.Function`).
+Code outside this folder uses only this interface. Our answers and mistakes are plain functions; a student's functions
+are likenesses (`proxy.Function`).
 """
 
 from collections.abc import Callable
@@ -17,11 +18,14 @@ class Likeness:
         raise NotImplementedError
 
     def measured_by(self, measure: Function, *arguments: Any) -> Any:
-        """Run a function of ours where this one runs, with this one and plain values; return what it finds."""
+        """Run a function of ours where the student's function runs; return its values.
+
+        Our function gets the student's function and plain values.
+        """
         raise NotImplementedError
 
     def recorder(self, left_alone: list[str]) -> Any:
-        """Return a recorder like `recorder.Recorder`, which records the values of the notebook's functions while it is entered.
+        """Return a recorder like `recorder.Recorder`: within `with`, it records the values of the notebook's functions.
 
         Args:
             left_alone: Names of functions and classes whose inside is not recorded.
@@ -29,7 +33,10 @@ class Likeness:
         raise NotImplementedError
 
     def try_on(self, candidate: Function) -> None:
-        """Call this function, a test, with a function of ours. Its value is dropped, and the notebook's names are restored."""
+        """Call this function, a student's test, with a function of ours.
+
+        The test's value is dropped, and the notebook's names are restored.
+        """
         raise NotImplementedError
 
     def replaced(self, correct: dict[str, Function]) -> Any:
@@ -43,7 +50,7 @@ def try_on(test: Function, candidate: Function) -> None:
 
 
 def next_to(function: Function, name: str, ours: Function) -> Function:
-    """Return the function or class of this name in the notebook of `function`; `ours` if it is in no notebook."""
+    """Return the function or class of this name in the notebook of `function`; `ours` if there is no notebook."""
     return function.sibling(name) if isinstance(function, Likeness) else ours
 
 

@@ -1,7 +1,8 @@
 """Known mistakes, made by changing words of the answers.
 
-Each row: the exercise, words of the answer, the words that replace them, and the mistake; None if the catalogue has no number.
-The rows come from the catalogue alone, not from the lists of mistakes: so a mistake with a wrong name is noticed.
+Each row holds the exercise, words of the answer, the words that replace them, and the mistake's name in the catalogue,
+or None without such a name.
+The rows do not depend on the lists of mistakes, so a mistake with a wrong name is noticed.
 """
 
 SHIFT, TOTAL = "scores - scores.max(axis=axis, keepdims=True)", "exponentials.sum(axis=axis, keepdims=True)"

@@ -46,7 +46,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
     known = ways_of(name, each.known)
     ways = [[way for made, way in known.items() if mistake_of(made) == number] for number in (one, other)]
     for both in product(*ways):
-        with contextlib.suppress(ValueError):  # both mistakes change the same words
+        with contextlib.suppress(ValueError):  # if both mistakes change the same words
             text = changed_text(path, name, [change for way in both for change in way.changes])
             compared = difflib.ndiff(path.read_text(encoding="utf-8").splitlines(), text.splitlines())
             left = [line for line in compared if line[0] in " +"]
@@ -77,7 +77,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
     ],
 )
 def test_two_mistakes_get_a_name_or_a_line(name: str, one: str, other: str) -> None:
-    """Does an answer with two mistakes get the name of one, or a line next to a wrong one, and no third name?"""
+    """If an answer has two mistakes, is one of them named, or a line near a wrong line, and never a third mistake?"""
     function, lines = pair(name, one, other)
     errors = EXERCISES[name].failures(function, 0).values()
     names = {error.mistake for error in errors} - {None}

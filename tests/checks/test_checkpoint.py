@@ -1,7 +1,7 @@
-"""Is a file of weights next to the notebook read safely and judged fairly, and is the verdict told?
+"""Is a file of weights next to the notebook read safely and judged fairly, and does a student read the verdict?
 
-No file here runs outside the sandbox. The images are random, and one ViT's answers are their right classes: its weights are
-a perfect file without training.
+No file here runs outside the sandbox. The images are random. Their right classes are the answers of an untrained ViT,
+so that its weights are a perfect file without training.
 """
 
 import contextlib
@@ -177,7 +177,7 @@ def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
 
 
 def test_code_would_run_elsewhere(tmp_path: Path) -> None:
-    """Is the command in these files one that runs where a file is loaded without care?"""
+    """Would the command in these files run if a file were loaded without care?"""
     canary = tmp_path / "canary"
     target, arguments = Code(canary).__reduce__()
     assert target is os.system
@@ -224,7 +224,7 @@ def test_read_survives_what_kills_the_reader(monkeypatch: pytest.MonkeyPatch, tm
     "reply", [None, [1], {}, {"entries": 7}, {"entries": [("head.bias", {})] * 80}, {"error": 1}, {"count": "many"}]
 )
 def test_read_survives_a_forged_reply(reply: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a reply that no reader sends, but that code in a file might send, end in a message?"""
+    """If code in a file forges a reply that no reader sends, does the student get a message?"""
     monkeypatch.setattr(checkpoint, "_ask_sandbox", lambda *_: reply)
     found, problem = checkpoint.read("vit.pt", GOOD, LIMITS, True)
     assert found == {}
@@ -267,7 +267,7 @@ def test_check_asks_for_less_on_the_stand_in(right: int, number: int) -> None:
 
 
 def test_judge_measures_the_weights(held_out: HeldOut) -> None:
-    """Is the share of recognised images right, for the weights that made the classes and for other weights?"""
+    """Is the share of recognised images right for the weights that made the classes, and for other weights?"""
     assert checkpoint.judge("vit.pt", GOOD, held_out, LIMITS, True) == Verdict(right=40, of=40, on="MNIST")
     other = checkpoint.count_right(weights(1), held_out)
     assert other == sum(checkpoint.count_right(weights(1), one) for one in halves(held_out)) < 40
@@ -359,7 +359,7 @@ def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             model((torch.from_numpy(images)[:, None] / 255 - 0.1307) / 0.3081)
     digits, white = seen
     apart = white.mean(dim=0) - digits.mean(dim=0)
-    middle = (white @ apart).median()  # it reacts to half of the white images, to each by a different amount
+    middle = (white @ apart).median()  # the unit reacts to half of the white images, to each by a different amount
     state["encoder.blocks.5.linear1.weight"][0] = 4 * apart
     state["encoder.blocks.5.linear1.bias"][0] = -4 * middle
     state["encoder.blocks.5.linear2.weight"][:, 0] = 10 * torch.randn(64, generator=torch.Generator().manual_seed(2))
@@ -465,7 +465,7 @@ def test_untrained_weights_share_no_unit_with_the_book(seed: int) -> None:
 
 @pytest.mark.usefixtures("one_reader")
 def test_person_is_asked_about_weights_that_share_some_units() -> None:
-    """Is a file measured, and a person asked, if some of its hidden units are the book's and most are not?"""
+    """If some of a file's hidden units are the book's and most are not, is the file measured, and is a person asked?"""
     held, own = checkpoint.held_out(), torch.load(io.BytesIO(sample_class.own_weights()))
     for block in units(own)[:2]:
         for name in ("linear1.weight", "norm2.weight"):

@@ -244,7 +244,7 @@ def with_rounding(candidate):
 
 
 def test_right_attentions_agree_as_closely_as_students_are_told() -> None:
-    """Does the strictest test that the notebook allows refuse no right attention?"""
+    """Does the strictest test that the notebook allows accept every right attention?"""
     assert set(lost(TEST_ATTENTION, with_rounding).values()) == {"M182"}
 
 
@@ -308,7 +308,7 @@ def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
 def test_order_of_candidates_follows_from_nothing() -> None:
     """Does a test that learned the order of candidates in one run get nothing in another run with the same seed?
 
-    Students' programs see inputs that the seed draws. They may find the seed by trying all.
+    Students' programs see inputs that the seed draws. They may find the seed by trying all seeds.
     """
     verdicts, turn = [], iter(())
 
@@ -374,7 +374,7 @@ def test_candidate_counts_its_calls_and_works_on_copies() -> None:
 
 
 def test_candidates_give_back_what_they_computed() -> None:
-    """Does no result hold memory that was never written, which may come from anywhere in the process?"""
+    """Does every result hold only computed values? Unwritten memory may come from anywhere in the process."""
     for name, right in ATTEND.items():
         assert not re.search(r"\b(new_)?empty(_like)?\(", inspect.getsource(right)), name
     output, _ = ATTEND["head by head"](torch.zeros(1, 1, 1, 3), torch.zeros(1, 1, 2, 3), torch.ones(64, 1, 2, 3))
@@ -382,7 +382,7 @@ def test_candidates_give_back_what_they_computed() -> None:
 
 
 def test_trial_takes_any_error_for_a_refusal() -> None:
-    """Does the notebook's trial accept what pytest raises, which is not an Exception?"""
+    """Does the notebook's trial accept the errors of pytest, which are no Exceptions, as a refusal?"""
 
     def refuses(candidate):
         pytest.fail("not equal")
@@ -392,7 +392,7 @@ def test_trial_takes_any_error_for_a_refusal() -> None:
 
 
 def test_given_candidates_are_what_they_are_called() -> None:
-    """Does our test judge every candidate in the notebook as named, and does each wrong one run?"""
+    """Does our test judge every candidate in the notebook as its name says, and does each wrong candidate run?"""
     said = probes.try_out(answers.test_attention, answers.candidates_to_try())
     assert all((text == "passes") == name.startswith("right") for name, text in said.items())
     assert sum(name.startswith("wrong") for name in said) == 8
@@ -409,8 +409,9 @@ def done(assignment: Assignment, change: Callable = lambda notebook: None, **lim
     return execute(repaired.notebook, 3, Limits(**limits))
 
 
-TRIED = {  # what a test does with its candidate, and the state of the submission; none gets a point
-    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),  # 200 calls, if it is fast
+TRIED = {  # what a test does with its candidate, and the state of the submission; no test gets a point
+    # At most 200 calls, on a fast machine.
+    "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),
     "reads the source": (
         "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
         "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",

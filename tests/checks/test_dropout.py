@@ -25,7 +25,7 @@ DROPPING = [
 
 @pytest.mark.parametrize("each", DROPPING)
 def test_no_mistake_is_named_by_what_was_dropped(each: Exercise) -> None:
-    """Does every mistake in a case of dropout give the same result on each processor, although each draws other numbers?"""
+    """Does every mistake in a case of dropout give the same result on all processors, which draw different numbers?"""
     cases, found = cases_of_dropout(each), []
     for seed in range(3):
         with other_processor(seed) if seed else contextlib.nullcontext():

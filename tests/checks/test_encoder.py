@@ -170,7 +170,7 @@ def test_a_result_that_is_no_tensor_is_told_so() -> None:
 
 
 def test_nothing_depends_on_the_batch() -> None:
-    """Is an answer caught that normalises over the batch only if the batch is large?"""
+    """Is an answer caught if it normalises over the batch only when the batch is large?"""
 
     class EncoderBlock(answers.EncoderBlock):
         def forward(self, x, mask=None):
@@ -236,7 +236,7 @@ def test_repair_to_tiny_weights_is_not_taken_for_large_ones() -> None:
 
 
 def test_repair_leaves_norms_that_normalise() -> None:
-    """Is it noticed for every seed if a repair draws all vectors again, also scales and shifts of the norms?"""
+    """If a repair draws all vectors again, also scales and shifts of the norms, is this noticed for every seed?"""
 
     def repair(block):
         answers.repair(block)

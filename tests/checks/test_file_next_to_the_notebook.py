@@ -167,7 +167,7 @@ def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_ou
 
 
 def test_older_results_can_be_read() -> None:
-    """Does an old result, from before such files existed, have none?"""
+    """Can an old result, which is older than such files, be read as a result without files?"""
     assert Result("ada", NAME, "graded").files == {}
 
 
@@ -209,7 +209,7 @@ DOWNLOADS = {
 
 @pytest.mark.parametrize("system", DOWNLOADS)
 def test_collect_takes_the_file(system: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is the file put next to the notebook, under its name, and nothing else taken?"""
+    """Is the file put next to the notebook under its name, and is nothing else taken?"""
     lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
     assert files_next_to(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
     assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
@@ -246,7 +246,7 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
     (line,) = collect(course, file_assignment, [write_zip(tmp_path / "who.zip", {"zoe/vit.pt": b"whose?"})])
     assert line.outcome == "unmatched"
     assert [path.suffix for path in (course.root / "unmatched" / NAME).iterdir() if path.suffix != ".txt"] == [".pt"]
-    (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # looks like an archive inside, which must not be opened
+    (tmp_path / "dan_vit.pt").write_bytes(GOOD)  # the file looks like an archive, and must not be opened
     lines = collect(course, file_assignment, [tmp_path / "dan_vit.pt"])
     assert outcomes(lines) == {"dan_vit.pt": "collected dan"}
     assert files_next_to(course)["dan/vit.pt"] == GOOD

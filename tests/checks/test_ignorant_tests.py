@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 """
-# All that these tests look at: results for some inputs with a mask, as comparable numbers.
+# These tests look only at results for some inputs with a mask, as comparable numbers.
 LOOK = """
 def look(candidate):
     draw = torch.Generator().manual_seed(3)
@@ -121,7 +121,7 @@ def kernel() -> Iterator[Kernel]:
 
 @pytest.fixture
 def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw always the same order of candidates: points earned by luck do not depend on it."""
+    """Always draw the same order of candidates, so that points earned by luck are the same in each run."""
     draw = student_tests.Turns
     monkeypatch.setattr(student_tests, "Turns", lambda rng, *names: draw(np.random.default_rng(5), *names))
 
@@ -186,7 +186,10 @@ def turns(seed: int) -> student_tests.Turns:
 
 
 def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
-    """Is one right candidate at a random place in each of the two groups of wrong ones, and come the other right ones later?"""
+    """Does each of the two groups of wrong candidates hold one right candidate, at a random place?
+
+    The other right candidates come later.
+    """
     places, plain = [], set(student_tests.always_wrong())
     for seed in range(800):
         order = list(turns(seed))
@@ -199,7 +202,8 @@ def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
         places.append([[is_right for _, is_right in part].index(True) / len(part) for part in parts])
     for column in zip(*places, strict=True):
         quarters = Counter(int(4 * place) for place in column)
-        assert min(quarters[quarter] for quarter in range(4)) > 140  # 200 are expected; nearly five standard deviations
+        # 200 are expected; 140 is nearly five standard deviations less.
+        assert min(quarters[quarter] for quarter in range(4)) > 140
 
 
 def points_of(strategy: Callable, seed: int, looks_right: float) -> int:

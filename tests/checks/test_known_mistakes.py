@@ -46,7 +46,7 @@ APPLY = {
     "evaluate": {"M51", "M52", "M55", "M56", "M63"},
     "attention_rollout": {"M15"},
 }
-# How many right answers an exercise has at least, in addition to ours and the oracle, if there are few ways to write it.
+# The least number of right answers, in addition to ours and the oracle, to exercises with few ways to write them.
 FEW = dict.fromkeys([*EXERCISES["multihead"], *EXERCISES["encoder"]], 5) | {"attend": 12, "MultiHeadAttention": 18}
 
 
@@ -205,7 +205,7 @@ def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mista
 
 @pytest.mark.parametrize("each", each_exercise())
 def test_errors_that_are_due_are_value_errors(each: Exercise) -> None:
-    """Is every expected error a ValueError? Any other error would be ours, and a wrong answer might share it."""
+    """Is every expected error a ValueError? Any other error would be ours, and a wrong answer might raise it too."""
     due = {case["expected"].get("error", "ValueError") for case in [*each.hidden_cases(0), *each.visible_cases()]}
     assert due <= {"ValueError"}
 

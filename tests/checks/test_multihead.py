@@ -86,7 +86,7 @@ def test_what_one_output_does_not_show_costs_one_point(name: str, words: dict, s
     ],
 )
 def test_result_without_a_gradient_gets_no_point(name: str, function: Callable) -> None:
-    """Does a function that leaves PyTorch, or detaches, lose its points and give the reason?"""
+    """Does a function whose result has no gradient, for example after detach, lose its points with the reason?"""
     found = EXERCISES[name].failures(function, 0)
     assert found.keys() == EXERCISES[name].stages.keys()
     assert all("no gradient flows through the result" in str(error) for error in found.values())
@@ -165,7 +165,7 @@ def test_parameters_of_other_names_are_told() -> None:
 
 @pytest.mark.parametrize("name", ["split_heads", "merge_heads"])
 def test_squeezed_result_is_not_called_another_mistake(name: str) -> None:
-    """Is a lost axis of length 1 named as a wrong shape? The numbers are those of a result without a swap."""
+    """Is a lost axis of length 1 named as a wrong shape? The numbers equal those without a swap."""
     found = EXERCISES[name].failures(lambda *arguments: getattr(answers, name)(*arguments).squeeze(), 0)
     assert found.keys() == {"sizes"}
     assert found["sizes"].mistake is None

@@ -1,4 +1,4 @@
-"""Does a point need work: can no stage of any exercise be passed by an answer that does nothing?"""
+"""Does a point need work? No stage of any exercise may pass an answer that does nothing."""
 
 from collections.abc import Callable, Iterator
 

@@ -16,13 +16,13 @@ from solutions import encoder, multihead
 # Mistakes that need other inputs: scores that are far apart, clipped scores, and -100 instead of minus infinity.
 # For attention, tests/publish/test_notebook.py says which are visible.
 MISSED = {"attend": {"M2", "M3", "M14", "M18"}, "MultiHeadAttention": {"M18"}}
-# What a test needs in addition to the set-up cell.
+# The names that a test needs in addition to the set-up cell.
 GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}
 EACH = [
     pytest.param(name, each, id=each.name)
     for name, stem in ALL.items()
     for each in exercises_of(stem).values()
-    if name != "5_debugging"  # its visible tests name nothing
+    if name != "5_debugging"  # the visible tests of 5_debugging name no mistake
 ]
 
 
@@ -70,7 +70,7 @@ def test_visible_test_names_mistakes(name: str, each: Exercise) -> None:
 
 @pytest.mark.parametrize(("name", "each"), EACH)
 def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) -> None:
-    """Does a student who has not begun read that, without a mistake's name, and no error for a bonus?"""
+    """If nothing is written, does the test say so without a mistake's name, and without an error for a bonus?"""
     namespace, cells = setup_of(name)
     exec(cells[each.name], released := dict(namespace))
     error = said_of(name, each, released[each.name])

@@ -1,6 +1,6 @@
 """Wrong answers to all exercises from outside, well-known code among them.
 
-Each row: the exercise, the function or class, and the named mistakes; none if the catalogue has no entry.
+Each row holds the exercise, the function or class, and the named mistakes: an empty set if the catalogue has no entry.
 """
 
 import copy

@@ -10,7 +10,7 @@ from solutions import programs
 
 
 def initialised(draw, others=lambda layer: None):
-    """Make an initialisation from a draw for linear layers and an action for the others."""
+    """Make an initialisation from a draw for linear layers and an action for other layers."""
 
     @torch.no_grad()
     def initialise(model):

@@ -75,7 +75,7 @@ def bound(path: Path) -> None:
 def test_the_solved_one_counts_whatever_it_is_called(
     name: str, original: str, blank: bytes, course: Course, assignment: Assignment
 ) -> None:
-    """Is the solved file taken from next to a blank original, without a question, and does the feedback say why?"""
+    """If a blank original is next to the solved file, is the solved one taken, and does the feedback say why?"""
     if name.startswith("2_"):
         put(course, {name: SOLVED})  # alone, in a folder with a wrong name
     else:
@@ -119,7 +119,8 @@ def test_two_notebooks_with_different_answers_are_a_question(course: Course, ass
     assert "attention.ipynb" in question and "attention (1).ipynb" in question and "which one counts?" in question
     put(course, {"attention (1).ipynb": SOLVED})
     assert course.read_submission("ada", assignment).questions == []
-    put(course, {"attention (1).ipynb": json.dumps(json.loads(SOLVED), indent=1).encode()})  # the same, saved again
+    # This is the same notebook, saved again.
+    put(course, {"attention (1).ipynb": json.dumps(json.loads(SOLVED), indent=1).encode()})
     assert course.read_submission("ada", assignment).questions == []
     put(course, {"attention (1).ipynb": MORE})
     assert course.read_submission("ada", assignment) == Submission(
@@ -135,7 +136,7 @@ def test_two_notebooks_with_different_answers_are_a_question(course: Course, ass
 def test_more_answers_then_time_decide_what_is_taken_until_somebody_decides(
     swapped: bool, course: Course, assignment: Assignment
 ) -> None:
-    """Do more answers, then a later time, decide which file is taken, and never the alphabet?"""
+    """Does the number of answers decide which file is taken, then the later time, and never the alphabet?"""
     names = ("a.ipynb", "b.ipynb")[:: -1 if swapped else 1]
     put(course, {names[0]: answered(softmax="1", attention="4", self_attention="5"), names[1]: SOLVED})
     assert f"{names[0]} was taken" in course.read_submission("ada", assignment).questions[0]
@@ -176,14 +177,14 @@ def test_the_notebook_of_another_assignment_loses_silently(course: Course, assig
 def test_files_without_a_notebook_are_unreadable_in_words(
     files: dict[str, bytes], why: str, course: Course, assignment: Assignment
 ) -> None:
-    """Is a student who submitted only other files unreadable in words, and not missing?"""
+    """If a student submitted only other files, is the state unreadable, with a reason in words, instead of missing?"""
     put(course, files)
     with pytest.raises(Unreadable, match=why):
         course.read_submission("ada", assignment)
 
 
 def test_an_empty_folder_is_missing(course: Course, assignment: Assignment) -> None:
-    """Is a student with an empty folder missing, and not unreadable?"""
+    """If a student's folder is empty, is the state missing instead of unreadable?"""
     put(course, {"timestamp.txt": b"2026-01-01 00:00:00 UTC"})
     assert course.read_submission("ada", assignment) is None
 
@@ -264,7 +265,7 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment: Assignment) -> None:
-    """Is a special file refused with its reason, without following or waiting for it, and a linked student too?"""
+    """Are a special file and a linked student folder refused with a reason, and neither followed nor waited for?"""
     make, why = SPECIAL[kind]
     folder = course.submission_folder("ada", NAME)
     folder.mkdir(parents=True)
@@ -277,7 +278,7 @@ def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment
 
 
 def test_folder_in_place_of_the_notebook_is_said(course: Course, assignment: Assignment) -> None:
-    """Is a folder with the notebook's name unreadable in words, and not missing?"""
+    """If a folder has the notebook's name, is the state unreadable, with a reason in words, instead of missing?"""
     (course.submission_folder("ada", NAME) / "attention.ipynb").mkdir(parents=True)
     with pytest.raises(Unreadable, match="is a folder, not a file"):
         course.read_submission("ada", assignment)

@@ -161,7 +161,10 @@ def rows(course: Course) -> dict[str, list[str]]:
 
 
 def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Path) -> None:
-    """Are all rows nbgrader's: points, no response, late penalties, an extension, a person's points and comments, twice?"""
+    """Are all rows those of nbgrader, after the first and the second record?
+
+    They hold points, no response, late penalties, an extension, and a person's points and comments.
+    """
     ours, theirs = (make_course(tmp_path / name, assignment) for name in ("ours", "theirs"))
     for turn in range(2):
         record_first(ours, assignment, Course.record, turn)
@@ -264,7 +267,7 @@ record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150
 
 @pytest.mark.deep
 def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
-    """After a SIGKILL, does the gradebook hold all points of every recorded result, and all or none of each other one?"""
+    """After a SIGKILL, does the gradebook hold all points of recorded results, and all or none of other results?"""
     course, moments = Course(tmp_path / "course"), random.Random(3)
     course.root.mkdir()
     course.prepare(assignment)
@@ -274,7 +277,7 @@ def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_p
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         for _ in range(moments.randrange(4, 20)):
             assert process.stdout.readline() == b"recorded\n"
-        time.sleep(moments.uniform(0, 0.1))  # meanwhile the next ones are recorded
+        time.sleep(moments.uniform(0, 0.1))  # meanwhile the next results are recorded
         process.send_signal(signal.SIGKILL)
         process.communicate()
         scores = course.scores(assignment)

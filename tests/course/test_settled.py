@@ -77,7 +77,7 @@ def test_states_of_earlier_versions_are_read(course: Course) -> None:
 
 
 def test_forget_forgets_decisions(course: Course) -> None:
-    """Do the decisions no longer hold a forgotten student?"""
+    """Is a forgotten student gone from the decisions?"""
     (course.root / "submitted/ada").mkdir(parents=True)
     for student in ("ada", "bea"):
         write_decision(course.root, NAME, student, Decision([QUESTION], "digest"))

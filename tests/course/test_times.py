@@ -1,4 +1,4 @@
-"""Is the time of a submission read as it was written, and asked about if it is unclear?"""
+"""Is the time of a submission read as it was written, and is a person asked about an unclear time?"""
 
 import sqlite3
 from datetime import UTC, datetime
@@ -84,7 +84,7 @@ def test_time_that_nobody_can_tell_is_refused_in_words(text: str, said: str) -> 
 def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
     tmp_path: Path, assignment: Assignment, written: bytes
 ) -> None:
-    """Does nbgrader read a time that it can show, from gradebook and folder, and is a person asked otherwise?"""
+    """Do gradebook and folder hold a time that nbgrader can show, and is a person asked if there is none?"""
     course = Course(tmp_path)
     place = course.submission_folder("ada", NAME)
     place.mkdir(parents=True)

@@ -1,11 +1,12 @@
-"""Grade the same submissions with plain nbgrader and with ours, and record the cost of each.
+"""Grade the same submissions with plain nbgrader and with our grader, and record the cost of each.
 
     python tests/grade/bench_grading.py                    10 and 100 submissions of 2_multihead; writes _build/grading.json
     python tests/grade/bench_grading.py --publish          puts that record into book/records/ and book/instructors_scale.md
 
-There are two peers: plain nbgrader on the same notebooks, whose hidden tests run in the student's kernel, and plain
-nbgrader on an ordinary notebook of the same exercises, which imports PyTorch and asserts a few shapes and values.
-CPU seconds are those of a command and of all processes below it, as the system counts them for a control group.
+Our grader is compared with two others. The first is plain nbgrader on the same notebooks: their hidden tests run in the
+student's kernel. The second is plain nbgrader on an ordinary notebook of the same exercises, which imports PyTorch and
+asserts a few shapes and values.
+CPU seconds are the system's count for a control group, which holds a command and all processes that it starts.
 """
 
 import argparse
@@ -43,7 +44,8 @@ NAME, STEM = "2_multihead", "multihead"
 RECORD, PAGE = ROOT / "book" / "records" / "grading.json", ROOT / "book" / "instructors_scale.md"
 BEGIN, END = "<!-- written by python tests/grade/bench_grading.py --publish -->", "<!-- to here -->"
 SIDES = {"plain": "plain nbgrader", "ordinary": "plain nbgrader, ordinary notebook", "ours": "autograder"}
-SHARE = 0.3  # share of submissions with any one of the sample class's mistakes, or with its other variant of an answer
+# Probability that a submission gets one given change of the sample class: a mistake, or another right answer.
+SHARE = 0.3
 MISTAKES = [spoil for student, spoil in sample_class.CLASSES[NAME].items() if student not in ("ada", "emil")]
 
 # The tests of an ordinary notebook.
@@ -88,7 +90,7 @@ BUILD_ON_OTHERS = {"attend", "MultiHeadAttention", "to_torch"}  # exercises that
 
 
 def draw_submission(number: int, seed: int, assignment: Assignment) -> NotebookNode:
-    """Return one student's notebook: the answers with some mistakes, the same for the same number and seed."""
+    """Return one student's notebook: the answers with some mistakes, drawn from the number and the seed."""
     rng = random.Random(f"{seed}/{number}")
     notebook = sample_class.fill_in(assignment.release, assignment.instructor)
     for spoil in MISTAKES:
@@ -131,9 +133,9 @@ def exercise_of(cell: str) -> str:
 
 @contextlib.contextmanager
 def control_group() -> Iterator[Path | None]:
-    """Make a control group that counts processor time; None if this process may not.
+    """Make a control group that counts processor time; give None if this process may not make one.
 
-    The times that a process has of its children lack those of a killed sandbox.
+    A process's own count of its children's time lacks the time of a killed sandbox.
     """
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     for line in Path("/proc/self/mounts").read_text().splitlines():
@@ -186,7 +188,7 @@ def measure(command: list[str], folder: Path, **environment: str) -> dict[str, A
 
 
 def run_plain(folder: Path, seed: int) -> dict[str, Any]:
-    """Make the release with nbgrader, and measure its `autograde`: one process, one thread in each kernel, as in ours."""
+    """Make the release with nbgrader, and measure its `autograde`: one process, one thread in each kernel, as we do."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = {"OMP_NUM_THREADS": "1", "AUTOGRADER_SEED": str(seed), "PYTHONPATH": str(ROOT), "PATH": path}
     nbgrader = [sys.executable, "-m", "nbgrader"]
@@ -212,9 +214,9 @@ def different_points(plain: Path, ours: Path, assignment: Assignment) -> list[st
 
 
 def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[str]:
-    """Return the students for whom ordinary asserts find other wrong exercises than our tests.
+    """Return the students for whom ordinary asserts find different wrong exercises than our tests.
 
-    An ordinary test also fails if an earlier exercise is wrong; ours uses the reference implementation of that one.
+    An ordinary test also fails if an earlier exercise is wrong; ours uses a reference implementation instead of it.
     """
     theirs, own = (
         {
@@ -231,7 +233,7 @@ def other_exercises(ordinary: Path, ours: Path, assignment: Assignment) -> list[
 
 
 def compare(sizes: list[int], seed: int) -> dict[str, Any]:
-    """Grade classes of some sizes with each of the three; return the measurements."""
+    """Grade classes of these sizes with each of the three graders; return the measurements."""
     assignment = load_assignment(NAME)
     machine = describe_machine(torch.device("cpu")) | {"memory_bytes": psutil.virtual_memory().total}
     machine |= {name: version(name) for name in ("nbgrader", "ipykernel")}

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import psutil
 
-FORKS = multiprocessing.get_context("forkserver")  # the grader's own pool uses it too
+FORKS = multiprocessing.get_context("forkserver")  # the grader's own pool uses a fork server too
 FORKS.set_forkserver_preload(
     [
         "autograder.lighter_imports",
@@ -26,7 +26,7 @@ FORKS.set_forkserver_preload(
 
 
 def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], None] | None) -> None:
-    """Run a worker that notes each submission that it begins, and that may differ from others in one manner."""
+    """Run a worker that logs each submission that it begins; `manner` makes it differ from the other workers."""
     from distributed.cli import dask_worker
 
     from autograder.grade import cluster
@@ -50,7 +50,7 @@ def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], 
 
 
 class Manner:
-    """How a worker differs from others; it can be pickled, because another process receives it."""
+    """How a worker differs from others. The object can be pickled, because another process receives it."""
 
     def __init__(self, what: str, value: object = None) -> None:
         self.what, self.value = what, value
@@ -74,12 +74,12 @@ class Manner:
         cluster.grade_one = lambda *arguments: (wait_for(Path(self.value).exists), grade_one(*arguments))[1]
 
     def waits_for_submission(self, cluster: ModuleType) -> None:
-        """Do no work: wait for the file that the submission names, and return the process."""
+        """Do no work: wait for the file that the submission names, and return the number of the process."""
         done = {"state": "graded", "process": os.getpid()}
         cluster.grade_one = lambda task, job: (wait_for(Path(os.fsdecode(job.data)).exists), done)[1]
 
     def in_namespace(self, cluster: ModuleType) -> None:
-        """Act as on another machine: with its own network namespace, and without the course's folder."""
+        """Act like a worker on another machine: with its own network namespace, and without the course's folder."""
         name, course = self.value
         libc = ctypes.CDLL(None, use_errno=True)
         with open(f"/run/netns/{name}") as file:

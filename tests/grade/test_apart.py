@@ -1,4 +1,4 @@
-"""If a student's own cell breaks what answers use, are the answers judged without it, and is the cell named?"""
+"""If a student's own cell breaks code that answers use, are the answers judged without the cell, and is it named?"""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from autograder.grade import apart
 from autograder.grade.apart import TAKEN, _acts, _definitions_of, _to_blame
 from autograder.grade.execute import Execution, execute
 
-# A call of a layer that fails; no list of restored names holds it.
+# This cell makes every call of a layer fail. The method is in no list of restored names.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
 
 
@@ -45,7 +45,7 @@ def graded(name: str, exercise: str, before: str, own: list[str], changed: Any =
 def test_answers_are_judged_without_the_cell_that_breaks_them(
     name: str, exercise: str, before: str, own: list[str], guilty: str
 ) -> None:
-    """Does a right answer get its points, and do result and feedback name the broken cell by its first line?"""
+    """Does a right answer get its points, and do result and feedback name the harmful cell by its first line?"""
     done = graded(name, exercise, before, own)
     assert done.checks and all(check.passed for check in done.checks), done.checks
     said = f"The cell that begins with `{guilty}` changed Python, a library, or a name that answers use."
@@ -55,7 +55,7 @@ def test_answers_are_judged_without_the_cell_that_breaks_them(
 
 
 def test_helper_in_the_same_notebook_stays() -> None:
-    """Does an answer find a function of one own cell, while another own cell is left out?"""
+    """Does an answer find a function from one of the student's own cells if another of these cells is left out?"""
 
     def with_helper(notebook: nbformat.NotebookNode) -> None:
         cell = answer(notebook, "softmax")
@@ -70,7 +70,7 @@ def test_helper_in_the_same_notebook_stays() -> None:
 
 
 def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a wrong answer stay wrong, whatever own cells do, and is it tried once without them, not for each test?"""
+    """Does a wrong answer stay wrong, whatever own cells do, and is it tried without them only once for all tests?"""
     made = []
 
     class Counted(apart._Apart):
@@ -101,7 +101,7 @@ def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("bad", range(7))
 def test_cell_to_blame_is_found(bad: int) -> None:
-    """Is the one cell found that makes the test fail, with few kernels?"""
+    """Is the only cell that makes the test fail found with few kernels?"""
     asked: list[int] = []
 
     def passes_with(some: list[int]) -> bool:
@@ -115,7 +115,7 @@ def test_cell_to_blame_is_found(bad: int) -> None:
 
 
 def test_cell_keeps_its_definitions_alone() -> None:
-    """Are definitions kept, and lines left out that call, patch, print, or use a name of the answers?"""
+    """Are definitions kept, and are lines left out if they call, patch, print, or use a name of the answers?"""
     source = """%matplotlib inline
 import numpy as np
 from torch import nn

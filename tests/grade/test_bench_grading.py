@@ -48,7 +48,7 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("killed", soon((True, False)))
 def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
-    """Are the CPU seconds counted of a process that outlives its parent, and of one in a killed sandbox?"""
+    """Does a measurement count a process that outlives its parent, and a process in a killed sandbox?"""
     command = [sys.executable, "-c", BURN]
     code = f"import subprocess, psutil\nchild = subprocess.Popen({command!r})"
     if killed:

@@ -1,4 +1,4 @@
-"""Does a class get the same points on a cluster, each once, whatever happens to its workers?"""
+"""Does a class get the same points on a cluster, and each submission only once, whatever happens to the workers?"""
 
 import logging
 import os
@@ -53,7 +53,7 @@ def local(before: Course, assignment: Assignment, two_workers: Workers) -> Cours
 
 @pytest.fixture
 def course(before: Course, local: Course, tmp_path: Path) -> Course:
-    """The class before grading, after the proof of the installation."""
+    """The class before grading, with the proof of the installation already in the course."""
     shutil.copytree(before.root, tmp_path / "course")
     (tmp_path / "course" / PROOF.parent).mkdir(parents=True)
     shutil.copy(local.root / PROOF, tmp_path / "course" / PROOF)
@@ -128,14 +128,14 @@ def states(grading: Future) -> dict[str, str]:
 def test_unfit_workers_get_nothing_and_are_named(
     farm: Farm, course: Course, local: Course, assignment: Assignment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Do workers of another version, without a sandbox or with two threads get nothing, and are they named?"""
+    """Are workers of another version, without a sandbox or with two threads named, and do they get no submission?"""
     unfit = {
         farm.start(manner=Manner("other_version")): "numpy 1.0 instead of ",
         farm.start(manner=Manner("without_bubblewrap", tmp_path)): "bubblewrap is not installed",
         farm.start(threads=2): "it has 2 threads, and grades one submission at a time: --nthreads 1",
     }
     fit = farm.start()
-    (course.root / PROOF).unlink()  # then the proof runs on the cluster
+    (course.root / PROOF).unlink()  # without this file the proof runs on the cluster
     with caplog.at_level(logging.WARNING, "autograder.grade.cluster"):
         grade(course, assignment, seed=SEED, cluster=farm.address)
     assert outcome(course, assignment) == outcome(local, assignment)
@@ -184,7 +184,7 @@ def test_cluster_without_fit_workers_is_an_error(
 def test_scheduler_that_is_not_there_is_an_error(
     before: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Is an address without an answer, or an invalid one, explained in words?"""
+    """Is there an error in words for an invalid address, and for an address where nobody answers?"""
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
     course = Course(shutil.copytree(before.root, tmp_path / "course"))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -212,7 +212,7 @@ def test_killed_worker_and_late_worker(
     go = tmp_path / "go"
     steady, killed = farm.start(manner=Manner("waits_for", go)), farm.start()
     grading = background.submit(grade, course, assignment, seed=SEED, cluster=farm.address)
-    wait_for(lambda: steady.begun and killed.begun and killed.family())  # its sandbox runs
+    wait_for(lambda: steady.begun and killed.begun and killed.family())  # the sandbox of the worker to kill runs
     family = killed.family()
     killed.kill(signal.SIGKILL)
     late = farm.start()
@@ -265,7 +265,7 @@ def test_hanging_worker(
     recorded: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Does another worker get the submission of a stopped one, and does the next run use the stopped one again?"""
+    """Does another worker get a stopped worker's submission, and does the next run use the stopped worker again?"""
     first, other = farm.start(), farm.start()
     say, seconds = Cluster.say, {"at": 1e9}
 
@@ -325,10 +325,11 @@ def test_scheduler_restarted_between_two_runs(
 
 @pytest.fixture
 def namespaces() -> Iterator[list[str]]:
-    """Two network namespaces with the addresses 198.18.73.2 and .3; this one has 198.18.73.1."""
+    """Two network namespaces with the addresses 198.18.73.2 and .3; the tests have 198.18.73.1."""
     numbers = {number: f"ag{os.getpid() % 100_000}-{number}" for number in (2, 3)}
     lines = []
-    for number, name in numbers.items():  # each gets its own cable, because a firewall may drop what a bridge carries
+    # Each namespace has its own cable, because a firewall may drop a bridge's packets.
+    for number, name in numbers.items():
         lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b netns {name}"]
         lines += [f"addr add 198.18.73.1 peer 198.18.73.{number} dev {name}a", f"link set {name}a up"]
         lines += [
@@ -378,7 +379,7 @@ def test_workers_on_other_machines_with_tls(
     assert sum(worker.begun for worker in workers) == len(STUDENTS)
 
 
-# ------------------------------------------------------------------------------------- who gets what, without work
+# ---------------------------------------------------------------------------------- assignment of jobs, without grading
 
 
 def jobs_of(tmp_path: Path, *names: str) -> dict[str, Job]:
@@ -420,7 +421,7 @@ def test_hanging_workers_that_are_killed_are_lost_once(
 
 @pytest.mark.deep
 def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: ThreadPoolExecutor) -> None:
-    """Does a submission count once if a worker that was given up answers after all, and another one too?"""
+    """Does a submission count once if two workers return it, one of which was given up before?"""
     hanging = [farm.start(manner=Manner("waits_for_submission")) for _ in range(2)]
     ours = Cluster(farm.address, Task("", "", "", 0))
     grading = background.submit(lambda: list(ours.run(jobs_of(tmp_path, "a", "b"))))
@@ -428,13 +429,13 @@ def test_first_of_two_results_counts(farm: Farm, tmp_path: Path, background: Thr
     said: list[str] = []
     ours.say, ours.seconds = said.append, 0.0
     wait_for(lambda: len([text for text in said if "hangs" in text]) == 2)
-    # The order in which they are given again.
+    # The message names the submission that is assigned again first.
     first, other = ("a", "b") if said[0].endswith("graded a.") else ("b", "a")
     ours.seconds = 1e9
     late = farm.start(manner=Manner("waits_for_submission"))
     wait_for(lambda: late.begun == 1)
     (tmp_path / first).touch()  # two of the three workers answer
-    # One of them gets the other submission.
+    # One of the two gets the other submission.
     wait_for(lambda: late.begun + sum(worker.begun for worker in hanging) == 4)
     (tmp_path / other).touch()
     assert sorted(name for name, _ in grading.result(timeout=60)) == ["a", "b"]

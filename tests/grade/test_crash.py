@@ -59,7 +59,7 @@ def uninterrupted(tmp_path_factory) -> Course:
 
 @pytest.mark.deep
 def test_grade_killed_at_many_moments_gives_the_same_points(uninterrupted: Course, tmp_path: Path) -> None:
-    """Are the points the same after a grader was killed again and again, and without any kill?"""
+    """Does a grader that was killed again and again give the same points as one that was never killed?"""
     course = make_course(tmp_path / "course")
     moments = random.Random(SEED)
     for _ in range(KILLS):

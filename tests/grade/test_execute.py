@@ -79,7 +79,7 @@ def test_grade_stops_when_the_installation_is_wrong(
 
 
 def test_execute_blames_the_grader_for_its_own_errors(assignment: Assignment) -> None:
-    """Is a hidden test's failure that no student's function can cause an error of ours, and not a lost point?"""
+    """If a hidden test fails in a way that no student's function can cause, is this our error, without a lost point?"""
     notebook = part_of(assignment)
     notebook.cells[-1].source = "raise OSError('our disk is full')"
     with pytest.raises(GraderError, match="softmax_values: OSError: our disk is full"):
@@ -112,7 +112,7 @@ NEWER = {(3, 11): 'f"{", ".join(map(str, scores.shape))}"', (3, 12): "t'{axis}'"
 @pytest.mark.skipif(sys.version_info[:2] not in NEWER, reason="no Python is newer than this one")
 @pytest.mark.parametrize("kind", ["newer", "newer, right all the same", "wrong"])
 def test_execute_asks_about_code_of_a_newer_python(assignment: Assignment, kind: str) -> None:
-    """Is a student told that the grader's Python is older, and a person asked, if points are lost only by that?"""
+    """If points are lost only because the grader's Python is older, is the student told, and is a person asked?"""
     newer = f"def softmax(scores, axis=-1):\n    print({NEWER[sys.version_info[:2]]})\n    return scores"
     for_nothing = kind == "newer, right all the same"
     notebook = part_of(assignment, own=newer.replace("softmax", "draft") if for_nothing else "")
@@ -152,7 +152,7 @@ def with_softmax_alone(assignment: Assignment) -> NotebookNode:
 
 
 def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
-    """Does nbgrader read the tests' own points from a notebook with cut outputs: none for wrong answers?"""
+    """In a notebook with cut outputs, does nbgrader read the right points of each test: none for a failed test?"""
     notebook = with_softmax_alone(assignment)
     notebook.cells.insert(1, nbformat.v4.new_code_cell("print('x' * 10_000)", metadata={"own": True}))
     done = execute(notebook, SEED, Limits(total_output_bytes=9_000))
@@ -168,7 +168,7 @@ def test_loud_cells_of_ones_own_earn_nothing(assignment: Assignment) -> None:
 def test_outputs_that_would_give_other_points_give_none(
     assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Is a submission not graded, instead of given full points, if the error of a failed test is lost?"""
+    """If the error of a failed test is lost, is the submission "not graded", instead of getting full points?"""
 
     def lose_errors(notebook: NotebookNode, limits: Limits) -> None:
         for cell in notebook.cells:
@@ -184,7 +184,7 @@ def test_outputs_that_would_give_other_points_give_none(
     ["MemoryError()", 'RuntimeError("could not create a primitive")', 'RuntimeError("can\'t start new thread")'],
 )
 def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assignment, error: str) -> None:
-    """Is a call that finds no memory or threads repeated without the leftovers of own cells?"""
+    """If a call finds no memory or threads, is it repeated without the leftovers of own cells?"""
     hungry = f"def largest(*_, **__):\n    raise {error}\nnp._core._methods.umr_maximum = largest"  # not restored
     done = execute(part_of(assignment, own=hungry), SEED)
     assert [check.passed for check in done.checks] == [True], done.checks
@@ -192,7 +192,7 @@ def test_cells_of_ones_own_that_use_up_everything_cost_nothing(assignment: Assig
 
 
 def test_cells_of_ones_own_that_slow_every_call_cost_nothing(assignment: Assignment) -> None:
-    """Is a test repeated without own cells, with its full time, if only the sum of its calls is too slow?"""
+    """If only the sum of a test's calls is too slow, is the test repeated without own cells and with its full time?"""
     slow = (
         "import time\nmethods = np._core._methods\n\ndef largest(*arguments, own=methods.umr_maximum):\n"
         "    time.sleep(0.6)\n    return own(*arguments)\nmethods.umr_maximum = largest"  # not restored
@@ -225,7 +225,7 @@ def test_names_that_are_missing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, stay: bool) -> None:
-    """Are own cells left out if the kernel is lost because of them, but kept if a name would be missing?"""
+    """Are own cells left out if they make the kernel fail, but kept if a name would be missing without them?"""
     student, lost = Session(Limits(), sandboxed=True), KernelLost("timed out", "an endless loop")
     student.ran = both = [Cell("import numpy as np"), Cell("def helper(): ...", own=True)]
     outcomes = iter([lost, found])
@@ -246,10 +246,10 @@ def test_cells_of_ones_own_stay_where_they_define_what_is_needed(found: Any, sta
 
 
 def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a fresh kernel, does an answer stay if own cells bring it down, and go if it falls alone?"""
+    """In a fresh kernel, is an answer kept if it crashes only after own cells, and left out if it crashes alone?"""
 
     class Fragile:
-        """A kernel that is lost at the cell "falls", and at "answer" after "threads"."""
+        """A kernel that crashes when it runs "falls", or when it runs "answer" after "threads"."""
 
         spent = 0.0
 
@@ -270,7 +270,7 @@ def test_answer_that_goes_down_with_cells_of_ones_own_comes_back_without_them(mo
 
 
 def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a submission keep its time on a busy machine, also for own cells, but with a limit?"""
+    """On a busy machine, does a submission keep its computing time, also for own cells, up to a limit?"""
     clock = types.SimpleNamespace(now=0.0, monotonic=lambda: clock.now, thread_time=lambda: clock.now / 100)
     monkeypatch.setattr("autograder.grade.budget.time", clock)
 
@@ -293,13 +293,13 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
         student.run(Cell("np.ones(3)", own=True))
     assert student.lost == []
     assert (student.budget.left(), student.budget.own_seconds) == pytest.approx((300 - 60 - 6, 100 - 60 - 6))
-    clock.now += 1.0  # past its limit on the clock
+    clock.now += 1.0  # the submission is now past its limit on the clock
     student.run(Cell("np.ones(3)", own=True))
     assert [lost.state for lost in student.lost] == ["timed out"]
 
 
 def test_end_of_a_submission_ends_what_a_fresh_kernel_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the repetition of cells in a slow fresh kernel end with the submission's total time?"""
+    """If a fresh kernel repeats cells slowly, does the repetition end with the submission's total time?"""
     repeated: list[str] = []
 
     class Slow:
@@ -352,7 +352,7 @@ def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
 
 
 def test_messages_quote_the_cell_that_failed(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Does every message that follows from a failed cell name its error, whether the cell defines or imports?"""
+    """Does every message that a failed cell causes name the cell's error, for definitions and for imports?"""
     wanted = sample_class.answer(perfect, "softmax")
     wanted.source = "from nowhere import softmax"
     sample_class.change(perfect, "attention", "    scores = ", "    scores = missing\n    scores = ")
@@ -373,7 +373,7 @@ def test_page_of_the_answers_shows_no_error(name: str) -> None:
     said = [
         f"{cell.id}: {output.ename}: {output.evalue}"
         for cell in done.notebook.cells
-        if cell.cell_type == "code" and not is_grade(cell)  # a file next to the notebook was not submitted
+        if cell.cell_type == "code" and not is_grade(cell)  # a test may fail: no file was submitted
         for output in cell.outputs
         if output.output_type == "error"
     ]

@@ -1,6 +1,6 @@
 """Does each submission of exercises 2 to 4 get the points of its honest part, whatever its other cells do?
 
-Each submission has the answers and one trick, and runs in the sandbox. tests/sandbox/attacks.py has those on exercise 1.
+Each submission has the answers and one trick, and runs in the sandbox. The tricks on exercise 1 are in attacks.py.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ builtins.print = None"""
 
 
 def leave_everything_behind(notebook: NotebookNode) -> None:
-    """Change everything in Python, NumPy and PyTorch that one cell can change for all, at the top and at the end."""
+    """Change everything in Python, NumPy and PyTorch that a cell can change for others, near the top and at the end."""
     for place in (1, len(notebook.cells)):
         notebook.cells.insert(place, nbformat.v4.new_code_cell(LEFT_BEHIND))
 
@@ -72,12 +72,12 @@ def measure_evaluation(*_):
 
 
 def evaluate_nothing(notebook: NotebookNode) -> None:
-    """Change nothing, by doing nothing."""
+    """Leave the model unchanged, because the function does nothing."""
     rewrite(notebook, "evaluate", "return None")
 
 
 def refuse_all(notebook: NotebookNode) -> None:
-    """Always raise the error that the edges ask for."""
+    """Always raise the error that the checks of edge cases expect."""
     cell = answer(notebook, "PatchEmbedding")
     cell.source = "class PatchEmbedding(nn.Module):\n    def __init__(self, **sizes):\n        raise ValueError('no')"
 
@@ -89,7 +89,7 @@ def name_the_results(notebook: NotebookNode) -> None:
     )
 
 
-# Assignment, the trick, and the checks that fail; a name with * means all names that begin so.
+# Assignment, the trick, and the checks that fail; a name with * means all names with this beginning.
 TRIED: list[tuple[str, Callable[[NotebookNode], None], set[str]]] = [
     ("1_attention", leave_everything_behind, set()),
     ("2_multihead", leave_everything_behind, set()),
@@ -123,7 +123,7 @@ def assignments() -> dict[str, Assignment]:
 def test_what_is_tried_gets_its_fair_points(
     assignments: dict[str, Assignment], name: str, tried: Callable[[NotebookNode], None], fails: set[str]
 ) -> None:
-    """Do exactly those checks fail that the honest part does not earn?"""
+    """Do exactly the checks fail that the submission's honest part does not pass?"""
     assignment = assignments[name]
     work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)

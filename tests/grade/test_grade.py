@@ -161,7 +161,7 @@ def test_cells_after_a_loop_without_end_get_less_time(graded_class: GradedClass)
 
 
 def test_receipts_say_what_was_repaired(graded_class: GradedClass) -> None:
-    """Do receipts name a wrong file name, torn cells and tags of three students, and is no other notebook changed?"""
+    """Do three students' receipts name a wrong file name, torn cells and tags, and is no other notebook changed?"""
     assert graded_class.results["omar"].receipt == [
         "The file was called 'Copy of attention (1).ipynb'; it was taken as attention.ipynb."
     ]
@@ -183,7 +183,7 @@ def test_submissions_are_untouched(graded_class: GradedClass) -> None:
 
 def test_progress_is_told(graded_class: GradedClass) -> None:
     """Is every step reported: the complete proof before the first submission, and each submission with its state?"""
-    total = len(EXPECTED) - 1  # one file has to be read to see that it is no notebook
+    total = len(EXPECTED) - 1  # one student submitted nothing; the file that is no notebook is read too
     begun, proof, told = graded_class.progress[:1], graded_class.progress[1:4], graded_class.progress[4:]
     assert begun == [("submissions", 0, total)]
     assert proof == [("proof", 0, 2), ("proof", 1, 2), ("proof", 2, 2)]
@@ -193,7 +193,10 @@ def test_progress_is_told(graded_class: GradedClass) -> None:
 
 
 def test_results_are_kept_on_disk(graded_class: GradedClass) -> None:
-    """Is every result a readable file that says that it is recorded, with the versions that graded it, which older files lack?"""
+    """Does every result have a readable file that says that it is recorded, and which versions graded it?
+
+    Older files do not hold the versions.
+    """
     kept = {result.student: result for result in graded_class.course.load_results(NAME)}
     assert kept == graded_class.results
     assert all(result.recorded for result in kept.values())
@@ -219,7 +222,7 @@ def test_gradebook_agrees(graded_class: GradedClass, student: str) -> None:
     with graded_class.course.gradebook() as gradebook:
         submission = gradebook.find_submission(NAME, student)
         assert submission.score == sum(checks.values()) == (17 if student == "mira" else 15 - len(lost_checks))
-        assert submission.max_score == 20  # with a bonus too
+        assert submission.max_score == 20  # a bonus does not raise the maximum
         notebook = gradebook.find_submission_notebook("attention", NAME, student)
         waits = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
     # nbgrader gives 0, without waiting for a person, if a written answer is still the released text
@@ -247,7 +250,7 @@ def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
 
 
 def test_grade_takes_what_is_new_or_changed(graded_class: GradedClass, tmp_path: Path, two_workers: Workers) -> None:
-    """Are a first submission and a better second one graded on the first run's inputs, and no others again?"""
+    """Are only a first submission and a better second one graded, and on the first run's inputs?"""
     course, calls = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), []
     right = (course.root / "submitted" / "ada" / NAME / "attention.ipynb").read_text(encoding="utf-8")
     for student in ("ben", "quinn"):

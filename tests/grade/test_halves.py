@@ -49,7 +49,10 @@ def test_halves_are_joined_wherever_they_are(case: str) -> None:
 
 
 def test_halves_without_the_other_are_a_question() -> None:
-    """Is a person asked about a single half, with its first line and the nearby answers, but not about a common error?"""
+    """Does the question about a single half show its first line and the nearby answers?
+
+    A common error gives no question.
+    """
     assert 'in the middle of a function ("return y")' in joined([OTHER, "    return y"])[1].questions[0]
     assert "other" in joined([OTHER, "    return y"])[1].questions[0]
     assert joined([OTHER, "    x = 3", "other(", "def double(x:\n    return x"])[1].questions == []

@@ -6,7 +6,7 @@ import pytest
 
 from autograder.grade.newer_python import newer_python
 
-NEWER = {  # by the first version that reads it: the new line
+NEWER = {  # code: the first version that reads it, and the number of the new line
     'x = 1\nprint(f"axes: {\', \'.join(map(str, (1, 2)))} {"quoted"}")': ((3, 12), 2),
     'x = f"{chr(10)}{"\\n".join("ab")}"': ((3, 12), 1),
     "type Array = int": ((3, 12), 1),

@@ -44,7 +44,7 @@ ANSWER = "The variance of a score grows with the width, so the weights saturate 
 
 @pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
 def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
-    """Does a person read a written answer outside its cell, and is a picture in that cell named too?"""
+    """Is a written answer outside its cell shown in the cell, and is a picture in the cell named too?"""
     source = answer(repaired(blank_with(perfect, how), assignment).notebook, "why_scale").source
     assert ANSWER in source
     assert ("[a picture, png" in source) == (how == "picture")
@@ -137,7 +137,7 @@ def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spo
 def test_a_released_cell_that_fails_at_a_wrong_answer_is_no_repair(
     assignment: Assignment, perfect: NotebookNode, whose: str
 ) -> None:
-    """Does the receipt speak only of own cells when it says that lines after a failed one ran?"""
+    """When the receipt says that lines after a failed line ran, does it name only the student's own cells?"""
     demonstration = "shown = softmax(1, 2, 3)\nafter = 4"
     cells = [cell for cell in assignment.instructor.cells if cell.id in ("setup", "softmax", "softmax_values")]
     released = [] if whose == "own" else [nbformat.v4.new_code_cell(demonstration, id="text_99")]

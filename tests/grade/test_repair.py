@@ -180,7 +180,7 @@ def test_repair_keeps_every_answer(assignment: Assignment, perfect: NotebookNode
 
 
 def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a student with an earlier release not blamed for its other words?"""
+    """If a student used an earlier release, does the receipt ignore its different words?"""
     for cell in perfect.cells[:4]:
         if cell.metadata.get("nbgrader", {}).get("locked"):
             cell.source += "\n# as it was released last week"
@@ -193,7 +193,7 @@ def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perf
 
 
 def test_repair_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
-    """Is the text of an earlier release not taken as an answer, and a student's own text still taken as one?"""
+    """Does a student's own text count as an answer, while the text of an earlier release does not?"""
     notebook = nbformat.from_dict(assignment.release)
     sources = {
         "text_34": "## 5 In words\n\n**5.1** Explain the root of the width by the variance of a sum of products."
@@ -250,7 +250,8 @@ def test_repair_reads_any_encoding(assignment: Assignment, perfect: NotebookNode
     data = ENCODINGS[encoding](json.dumps(perfect, ensure_ascii=False))
     repaired = repaired_from(data, assignment)
     assert cell.source in [source for _, _, source in graded_cells(repaired.notebook)]
-    locked = [entry for entry in repaired.receipt if "locked cell" in entry]  # test cells that were not Latin-1 either
+    # Test cells with characters outside Latin-1 change too.
+    locked = [entry for entry in repaired.receipt if "locked cell" in entry]
     said = [entry for entry in repaired.receipt if entry not in locked]
     other = encoding.startswith("utf-16") or encoding == "latin-1"
     assert said == ["The file was not UTF-8; it was read in another encoding."] * other
@@ -333,7 +334,7 @@ def test_repair_takes_out_what_no_file_can_hold(assignment: Assignment, perfect:
 
 
 def test_repair_does_not_run_out_of_time_or_memory(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a file with huge cells, and thousands similar to released ones, read up to the limits?"""
+    """Is a file with huge cells, and with thousands of cells similar to released ones, read up to the limits?"""
     text = assignment.release.cells[0].source
     perfect.cells.append(nbformat.v4.new_code_cell("x" * 2_000_000))
     perfect.cells += [nbformat.v4.new_markdown_cell(text[:1900] + str(i)) for i in range(3 * MAX_CELLS)]

@@ -39,7 +39,7 @@ def repaired_or_refused(data: bytes, assignment: Assignment) -> list[NotebookNod
         assert str(error)
         return []
     nbformat.validate(found.notebook)
-    nbformat.writes(found.notebook).encode()  # no half of a character is left
+    nbformat.writes(found.notebook).encode()  # this fails if half of a character is left
     locked = [cell.source for cell in found.notebook.cells if is_locked(cell)]
     assert locked == [cell.source for cell in assignment.instructor.cells if is_locked(cell)]
     assert all("\n" not in entry for entry in found.receipt)
@@ -66,7 +66,7 @@ def test_any_bytes_are_repaired_or_refused(assignment: Assignment, perfect: Note
 
 @EXAMPLES
 def test_any_notebook_is_repaired_or_refused(assignment: Assignment, perfect: NotebookNode, examples: int) -> None:
-    """Does a notebook of released, copied, changed and generated cells, with fields of any type, end as one to grade?"""
+    """Do released, copied, changed and generated cells, with fields of any type, give a notebook that can be graded?"""
     known = st.sampled_from(perfect.cells).map(dict)
     metadata = st.fixed_dictionaries({"nbgrader": ODD | st.fixed_dictionaries({"grade_id": ODD | st.just("softmax")})})
     odd = st.dictionaries(
@@ -125,6 +125,6 @@ def test_repair_takes_steps_in_proportion(assignment: Assignment, perfect: Noteb
             cells = [cell] * count
         return json.dumps({"cells": cells}).encode()[: -1 if kind == "torn" else None]
 
-    repaired(file(10), assignment)  # compiles the patterns
+    repaired(file(10), assignment)  # the first call compiles the patterns
     few, many = file(200), file(400)
     assert steps(lambda: repaired(many, assignment)) <= 2.2 * steps(lambda: repaired(few, assignment))

@@ -31,7 +31,7 @@ from autograder.lms.collect import collect
 from autograder.recognition import is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
-# A docstring may differ in these: letters that an encoding loses, empty lines.
+# A docstring may differ in empty lines, and in letters that an encoding loses.
 NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")
 EXPERIMENT = "# an experiment"
 WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
@@ -50,9 +50,9 @@ class Work:
     folders: str = ""  # folders that hold it
     other: bytes = b""  # another notebook next to it
     differs: bool = False  # whether the other notebook holds another answer
-    other_files: dict[str, bytes] = field(default_factory=dict)  # files without a notebook
+    other_files: dict[str, bytes] = field(default_factory=dict)  # files that are no notebooks
     archive: str = ""  # kind of archive that holds everything
-    collected: bool = False  # whether it comes in a download instead of a folder in submitted/
+    collected: bool = False  # whether the submission comes in a download instead of a folder in submitted/
 
     @property
     def data(self) -> bytes:
@@ -128,7 +128,7 @@ def is_written(cell: dict[str, Any], work: Work) -> bool:
 
 
 def merge(work: Work, place: int, how: int) -> None:
-    """Press Shift-M: two cells of one kind become one, with the ids of either."""
+    """Press Shift-M: two cells of one kind become one, with the ids of one of them."""
     cells = work.cells
     pairs = [i for i in range(len(cells) - 1) if cells[i]["cell_type"] == cells[i + 1]["cell_type"]]
     pairs = [i for i in pairs if "#@title" not in cells[i]["source"] + cells[i + 1]["source"]]
@@ -211,7 +211,7 @@ def repeat_helper(work: Work, place: int, how: int) -> None:
 
 
 def holds_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer, or the half that ends it."""
+    """Whether a cell holds an answer, or the second half of one."""
     return any(word in cell["source"] for word in work.words.values())
 
 
@@ -221,7 +221,7 @@ def is_half(cell: dict[str, Any]) -> bool:
 
 
 def begins_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds the half of an answer that begins it."""
+    """Whether a cell holds an answer, or the first half of one."""
     names = "|".join(work.words)
     return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
 
@@ -260,7 +260,8 @@ def write_elsewhere(work: Work, place: int, how: int) -> None:
     cell = work.cells[index]
     text, name = cell["source"], next(name for name, word in work.words.items() if word in cell["source"])
     cell["source"] = blanks[name]
-    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):  # that cell may be moved
+    # A cell with an answer may be moved, so it gets no text.
+    if how % 6 == 5 and index > 0 and not holds_answer(work.cells[index - 1], work):
         work.cells[index - 1]["source"] += f"\n\n{text}"
     elif how % 6 == 4:
         work.cells.insert(index + 1, new(f"# {text}"))
@@ -401,7 +402,7 @@ def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> W
 
 
 def reaching(notebook: NotebookNode) -> dict[str, str]:
-    """Return the definition of each code answer that its last test sees, with those of the answers that it uses."""
+    """Return each code answer as its last test sees it, with the definitions of the answers that it uses."""
     known: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
     seen: dict[str, str] = {}
@@ -437,7 +438,7 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def arrives(repaired: Repaired, work: Work) -> list[str]:
-    """List the work that does not arrive: code that reaches no test, written answers that nobody would read."""
+    """List the work that does not arrive: code that reaches no test, and written answers that nobody would read."""
     right = wanted(work.assignment)
     layouts = [reaching(layout) for layout in (repaired.notebook, repaired.as_submitted) if layout is not None]
     wrong = [[name for name in right if seen.get(name) != right[name]] for seen in layouts]
@@ -481,7 +482,7 @@ def others_of(name: str) -> dict[str, dict[str, bool]]:
 
 
 def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
-    """Check that the work of a changed notebook arrives, or that a person is asked; and that no word is lost."""
+    """Check that the work of a changed notebook arrives, or that a person is asked. Check that no word is lost."""
     work, assignment = changed(name, changes), assignment_of(name)
     with tempfile.TemporaryDirectory() as folder:
         submission = arrived(work, Course(Path(folder)))

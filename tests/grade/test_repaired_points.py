@@ -27,7 +27,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("case", CHANGED)
 def test_a_changed_notebook_keeps_its_points(case: str, tmp_path: Path) -> None:
-    """Are all points of the tests there, or is a person asked; and does submit-check say the same before?"""
+    """Are all points of the tests there, or is a person asked, and does submit-check say so before the submission?"""
     name, done = CHANGED[case]
     assignment, work = assignment_of(name), changes.changed(name, done)
     notebooks = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)

@@ -45,7 +45,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two
 
 @pytest.fixture
 def course(graded: Course, tmp_path: Path) -> Course:
-    """A copy of that course."""
+    """A copy of the graded course."""
     return Course(shutil.copytree(graded.root, tmp_path / "course"))
 
 
@@ -151,7 +151,7 @@ def test_nothing_is_graded_again_without_a_change(course: Course, assignment: As
     assert [result.state for result in results] == ["graded", "graded"] and calls == []
 
 
-# What a change of each file does to the results of 1_attention.
+# Whether a change of a file makes the results of 1_attention stale.
 FILES = {
     "autograder/checks/attention/__init__.py": True,
     "autograder/judge/compare.py": True,
@@ -180,7 +180,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment, package: Path) -> None:
-    """Do changed checks make the results of their own assignment stale, but not those of others, and a feedback page none?"""
+    """Are results stale after a change of their own assignment's checks, but not of other checks or feedback pages?"""
     before = grader_key(assignment, True, None, package)
     for name, stale in FILES.items():
         with (package / name).open("a", encoding="utf-8") as file:
@@ -191,7 +191,7 @@ def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment,
 
 
 def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, package: Path) -> None:
-    """Do other published weights make only the results of an assignment with a file of weights stale?"""
+    """If the published weights change, are only the results of an assignment with a file of weights stale?"""
     images, keys = SimpleNamespace(name="MNIST"), []
     for content in (b"one", b"other"):
         (package / "book" / "records").mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def test_lost_results_are_made_again(course: Course, assignment: Assignment, two
 
 @pytest.mark.parametrize("left", [0, 1, 40, -2])
 def test_torn_result_is_named(course: Course, assignment: Assignment, left: int) -> None:
-    """Is a student with a torn result still on page, list and table, and does every command fail because of it?"""
+    """Is a student with a torn result still on page, list and table, and does every command fail with a message?"""
     path = course.result_path("ada", NAME)
     path.write_bytes(path.read_bytes()[:left])
     torn, whole = course.load_results(NAME)
@@ -240,7 +240,7 @@ def test_torn_result_is_named(course: Course, assignment: Assignment, left: int)
 
 
 def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Does every command report a torn or missing executed notebook, and is it made again?"""
+    """Does every command report a torn or missing executed notebook, and does grading make it again?"""
     path = course.autograded_path("ada", assignment)
     whole = path.read_bytes()
     for left in (len(whole) - 2, len(whole) // 2, 0):

@@ -1,6 +1,7 @@
 """Do sample submissions of the PyTorch exercises get the points that they earned, with the mistakes named, on any processor?
 
-Each sample is made from the answers, submitted, repaired, run in the sandbox and graded. test_grade.py has those of 1_attention.
+Each sample is made from the answers, submitted, repaired, run in the sandbox and graded. test_grade.py has the samples
+of 1_attention.
 """
 
 import os

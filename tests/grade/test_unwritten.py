@@ -16,7 +16,7 @@ from autograder.imports import ROOT
 from autograder.sandbox.guest.unwritten import unwritten
 
 NOT = "raise NotImplementedError()"
-SOURCES = {  # the function that was called, by the name of the unwritten function
+SOURCES = {  # code: the function that was called, and the name of the unwritten function
     f'def f(x, *args, y=1, **more):\n    """Says."""\n    # YOUR CODE HERE\n    {NOT}': ["f", "f"],
     f"class F:\n    def __init__(self):\n        {NOT}\nf = lambda x: F()": ["<lambda>", "F"],
     f"def softmax(x):\n    {NOT}\ndef f(x):\n    return softmax(x)": ["f", "softmax"],
@@ -37,7 +37,7 @@ def test_template_is_told_from_all_else(source: str) -> None:
     with pytest.raises(Exception) as caught:
         namespace["f"](1)
     assert unwritten(caught.value) == SOURCES[source]
-    if SOURCES[source]:  # a library's function is not unwritten either
+    if SOURCES[source]:  # the same code in a library's file does not count as unwritten
         exec(compile(source, nbformat.__file__, "exec"), library := {})
         with pytest.raises(NotImplementedError) as caught:
             library["f"](1)
@@ -119,7 +119,7 @@ def test_grader_says_what_python_says(name: str, exercise: str, changed: Any, wo
 
 @pytest.mark.parametrize(("name", "exercise", "changed", "words"), SAID[:2])
 def test_notebook_says_what_python_says(name: str, exercise: str, changed: Any, words: str) -> None:
-    """Does the visible test in the student's own notebook say the same?"""
+    """Does the visible test in the student's own notebook show Python's message too?"""
     namespace, cells = setup_of(name)
     exec(answer(of(name, changed)[0], exercise).source, mine := dict(namespace))
     with pytest.raises(AssertionError) as caught:
@@ -128,7 +128,7 @@ def test_notebook_says_what_python_says(name: str, exercise: str, changed: Any, 
 
 
 def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
-    """Does submit-check say it before the file is submitted?"""
+    """Does submit-check show Python's message before the file is submitted?"""
     path = tmp_path / "encoder.ipynb"
     nbformat.write(of("3_encoder", misspelt)[0], path)
     said = dict(submit_check(path, ROOT / "exercises", True)[2])
@@ -137,7 +137,7 @@ def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
 
 
 def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
-    """Does a student whose attention calls an unwritten softmax read that, and not that attention is missing?"""
+    """If attention calls an unwritten softmax, does the message say that softmax is missing, instead of attention?"""
     namespace, cells = setup_of("1_attention")
     notebook, mine = of("1_attention", calls_unwritten)[0], dict(namespace)
     for name in ("softmax", "attention"):

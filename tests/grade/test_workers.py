@@ -1,4 +1,4 @@
-"""Does a process that dies or takes too long cost no other job's result, and its own job a second try?"""
+"""If a process dies or takes too long, does its job get a second try, and do other jobs keep their results?"""
 
 from pathlib import Path
 
@@ -29,8 +29,8 @@ def test_run_keeps_processes_between_runs() -> None:
 
 
 def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
-    """Are all other jobs done, each once, if one kills its process the first time and another one always?"""
-    path = str(tmp_path / "once")  # the second time the folder is there: an error, and no death
+    """If one job kills its process at first, and one job always, are all other jobs done once?"""
+    path = str(tmp_path / "once")  # the second time the folder exists, so mkdir raises an error
     jobs = {"once": (f"__import__('os').mkdir({path!r}) or {DIES}",)}
     jobs |= {f"{n}": (f"{n}",) for n in range(9)} | {"always": (DIES,)} | {f"{n}": (f"{n}",) for n in range(9, 12)}
     with Workers(3) as workers:
@@ -43,7 +43,7 @@ def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
 
 
 def test_run_ends_a_job_that_takes_too_long() -> None:
-    """Is a process ended that ignores signals and never returns, and are the jobs after it done?"""
+    """If a process ignores signals and never returns, is it ended, and are the jobs after it done?"""
     hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"
     with Workers(1, seconds=1.0) as workers:
         found = dict(workers.run(eval, {"hangs": (hangs,)} | {f"{n}": (f"{n}",) for n in range(3)}))
@@ -84,7 +84,7 @@ def test_default_jobs_follow_cores_and_memory(
 def test_free_memory_heeds_the_limit_of_a_container(
     tmp_path: Path, line: str, folder: str, limit: str, used: str, cache: str
 ) -> None:
-    """Is the limit of a control group, or of a group above it, used in both versions? Cached files can be freed."""
+    """Is the limit of a control group, or of a group above it, used in both versions? Cached files count as free."""
     groups, place = tmp_path / "groups", tmp_path / "mounted" / folder
     groups.write_text(f"3:cpuset:/\n{line}\n")
     assert free_memory(groups, tmp_path / "mounted") == pytest.approx(psutil.virtual_memory().available, rel=0.2)

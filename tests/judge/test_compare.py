@@ -36,7 +36,7 @@ def said(got: dict, expected: dict, show: bool = True) -> WrongAnswer:
     ],
 )
 def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: object, words: str) -> None:
-    """Does a check tell by a result's type whether it is yes or no, while counts stay numbers?"""
+    """Does a check recognise a yes or no by the result's type, while counts stay numbers?"""
     assert str(said({"it": got}, {"it": expected}, show=False)) == f"f, a case: {words}"
 
 

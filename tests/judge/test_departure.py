@@ -85,7 +85,7 @@ def test_line_that_departs_is_said(old: str, new: str, line: int, said: str) -> 
 
 
 def test_line_is_said_in_a_notebook() -> None:
-    """Does the set-up cell hold everything it needs, and leave nothing in the notebook?"""
+    """Does the set-up cell hold all code that finds the line, and leave nothing in the notebook?"""
     namespace = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(setup_cell("attention"), namespace)
@@ -98,7 +98,7 @@ def test_line_is_said_in_a_notebook() -> None:
 
 @pytest.mark.parametrize("stem", soon(STEMS))
 def test_modules_in_the_setup_cell_share_no_name(stem: str) -> None:
-    """Does no module in the set-up cell define a name of an earlier one again?"""
+    """Do all modules in the set-up cell define different names?"""
     (call,) = (each for each in ast.walk(ast.parse(setup_cell(stem))) if getattr(each, "args", None) and _loads(each))
     kinds = ast.FunctionDef, ast.ClassDef
     names = Counter(each.name for each in ast.parse(call.args[1].value).body if isinstance(each, kinds))
@@ -206,7 +206,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("found", HOSTILE)
 def test_record_that_is_none_says_little(found: object) -> None:
-    """Is a record that the sandbox forged read without an error, and with few words?"""
+    """If the sandbox forges a record, is it read without an error, and is the message short?"""
     right = {"arrays": {"output": np.ones((3, 3))}}
     wrong = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}
     said = departure(found, (np.ones((3, 3)),), wrong, right, {"is the output": np.ones((3, 3))})
@@ -225,7 +225,7 @@ def test_record_is_bounded() -> None:
 
 
 def test_function_of_another_text_is_left_alone() -> None:
-    """Does a function run its own code if the text of its cell is no longer that of the function?"""
+    """If the text of a function's cell has changed, does the function still run its own code?"""
     function = written("def answer():\n    return 1 + 1\n", "answer")
     file = function.__code__.co_filename
     linecache.cache[file] = (1, None, ["def answer():\n", "    return 1 + 2\n"], file)
@@ -235,7 +235,7 @@ def test_function_of_another_text_is_left_alone() -> None:
 
 
 NEAR = {"attention": 0.8, "multihead": 0.75, "encoder": 0.75, "vit": 0.6}  # smallest allowed shares
-SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries more of all
+SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries more mutations of all exercises
 
 
 @pytest.mark.parametrize(

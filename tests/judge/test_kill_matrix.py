@@ -61,7 +61,7 @@ def proof(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Matrix]:
 
 
 def test_proof_fails_when_a_stage_is_missing(proof: Callable[..., Matrix]) -> None:
-    """Does M3 survive, and the proof notice, when no check has large scores?"""
+    """If no check has large scores, does M3 survive, and does the proof fail?"""
     stages = {name: cases for name, cases in EXERCISES["softmax"].stages.items() if name != "extreme"}
     matrix = proof(stages=stages)
     assert not matrix.whole
@@ -109,7 +109,7 @@ def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callabl
 def test_wrong_answer_survives_blind_checks(
     stem: str, name: str, mistake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Does a wrong answer in numbers, a class or a training survive if the comparison tolerates everything?"""
+    """Does a wrong function, class or training loop survive if the comparison tolerates everything?"""
     each = exercises_of(stem)[name]
     assert lost(each, each.mistakes()[mistake])
     Exercise.stage_cases.cache_clear()

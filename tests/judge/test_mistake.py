@@ -1,4 +1,4 @@
-"""Is a mistake the answer with exactly the words changed that it names?"""
+"""Does a mistake change exactly the words of the answer that it names?"""
 
 import re
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
 
 
 def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType) -> None:
-    """Are the changed lines shown as they are with the mistake, and none if it only removes one?"""
+    """Are the changed lines shown as the mistake writes them, and no line if the mistake only removes a line?"""
     path = Path(answers.__file__)
     both = way("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
     assert changed_lines(path, "answer", both) == ["return x * 10", "return helper(x) - 1 - 0 * math.pi"]

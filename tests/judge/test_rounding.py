@@ -1,4 +1,4 @@
-"""Is a right answer in float32 far from being refused for its rounding, with any seed?"""
+"""Does a right answer in float32 have a large margin for rounding, with any seed?"""
 
 import pytest
 from conftest import ALL

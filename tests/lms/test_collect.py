@@ -80,7 +80,10 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
 
 
 def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignment: Assignment) -> None:
-    """Is a file unmatched if its name holds two participants' numbers, also without names in the roster, and hers collected?"""
+    """Is a file with two participants' numbers in its name unmatched, and the owner's own file collected?
+
+    The roster holds no names.
+    """
     course = Course(tmp_path / "course")
     write_atomically(course.root / "roster.csv", "id,moodle_id\nada,101\nmal,102\n")
     number = "_101_assignsubmission_file_"

@@ -251,7 +251,7 @@ def test_export_canvas_column(course: Course, results: list[Result], assignment:
 def test_export_needs_the_right_worksheet(
     course: Course, results: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
-    """Is Canvas refused without its export, or with Moodle's?"""
+    """Is an export for Canvas refused without Canvas's own table, or with Moodle's?"""
     with pytest.raises(ValueError, match="gradebook export as --worksheet"):
         prepare_export(course, assignment, results, "canvas")
     with pytest.raises(ValueError, match="one of moodle, not of canvas"):

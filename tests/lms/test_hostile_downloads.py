@@ -1,4 +1,4 @@
-"""Is a deceptive download refused with its reason, and nothing written, read or waited for elsewhere?"""
+"""Is a deceptive download refused with a reason, without writing, reading or waiting elsewhere?"""
 
 import os
 import stat

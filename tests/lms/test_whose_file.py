@@ -1,4 +1,4 @@
-"""Does only the top of a path name a file's owner, so that no student's file changes another's?"""
+"""Does only the top of a path name a file's owner, so that no student's file changes another student's?"""
 
 import stat
 import unicodedata
@@ -112,7 +112,7 @@ def test_deeper_folders_name_nobody(
 def test_hostile_names_are_nobodys(
     path: str, with_roster: bool, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
-    """Is Ada's submission unchanged, nothing written elsewhere, and no file of hers refused?"""
+    """Is Ada's submission unchanged, is nothing written elsewhere, and is no file of hers refused?"""
     if not with_roster:
         (course.root / "roster.csv").unlink()
     source = write_zip(tmp_path / "all.zip", {path: EVES})
@@ -161,7 +161,7 @@ def test_two_claims_to_one_student_are_a_question(
     assert NEEDS_A_LOOK in [line.outcome for line in lines]
     found = course.read_submission(student, assignment)
     assert "two submissions say that they are this student's" in found.questions[0]
-    sure = "100" not in first  # one of them is named by the id
+    sure = "100" not in first  # the student's id is the name of one folder
     assert found.data == ADAS or not sure
     there = {each.read() for each in course.find_files(student, assignment).notebooks}
     assert there == {ADAS, EVES}
@@ -199,7 +199,7 @@ def test_the_same_folders_again_are_no_second_claim(course: Course, tmp_path: Pa
         (["attention-ada-lovelace"], {"ada-lovelace": "attention-ada-lovelace"}),
         (["attention-x-ada"], {}),
         (["project-ada"], {}),
-        (["attention-ada-lovelace", "attention-ada-byron"], {}),  # either ada-lovelace or lovelace
+        (["attention-ada-lovelace", "attention-ada-byron"], {}),  # the user may be ada-lovelace or lovelace
         (["xada", "xbea"], {}),
     ],
 )

@@ -19,9 +19,9 @@ from autograder.judge.exercise import exercises_of
 AFTER = sorted(ROOT.glob("book/after_*.md"))  # these pages show answers, and say so at the top
 PAGES = sorted(set(ROOT.glob("book/*.md")) - set(AFTER))
 CODE = re.compile(r"^```(?:\{code-cell\} ipython3|python)\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
-# A chapter may show half of an answer's expressions: it has the smallest case, the answer the general one.
+# A chapter may show half of an answer's expressions: a chapter has the smallest case, an answer the general case.
 MOST = 0.5
-TRIVIAL = 20  # longest expression that is in any code, in characters: super().__init__(), or a call of one layer
+TRIVIAL = 20  # in characters; any code may hold such a short expression, for example super().__init__()
 SHOWN = {"multihead.matmul"}  # the first einsum of every textbook
 
 
@@ -71,7 +71,7 @@ def test_chapter_shows_no_whole_answer(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answer_in_a_chapter_would_be_noticed(name: str) -> None:
-    """Is an answer noticed that somebody pastes into a chapter, also with renamed variables?"""
+    """If somebody pastes an answer into a chapter, is it noticed, also with renamed variables?"""
     pasted = re.sub(r"\b(scores|weights|queries|keys|values|grad_\w+|images|tokens)\b", r"my_\1", ANSWERS[name])
     chapter = (ROOT / "book" / "softmax.md").read_text(encoding="utf-8")
     assert shown(ANSWERS[name], chapter) <= MOST
@@ -112,7 +112,7 @@ def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
 
 
 def test_after_the_first_exercise_numbers_are_ours() -> None:
-    """Does the code give the numbers on the page?"""
+    """Does the page's code give the numbers on the page?"""
     row = torch.tensor([1000.1, 1001.3, 1002.7])
     exact = row.double().softmax(-1)
     off = [float(abs(found / exact - 1).max()) for found in ((row - row.logsumexp(-1)).exp(), row.softmax(-1))]

@@ -122,7 +122,7 @@ def visit(browser: Browser, site: str) -> Callable[[str], Visit]:
         page.emulate_media(media="screen")
         page.set_viewport_size({"width": 390, "height": 800})
         seen.crowded = page.evaluate("ask.crowded()")
-        with contextlib.suppress(TimeoutError):  # the theme needs a moment to find what scrolls now
+        with contextlib.suppress(TimeoutError):  # the theme needs a moment to find the elements that scroll now
             page.wait_for_function("() => ask.stuck().length === 0", timeout=3000)
         seen.phone_width = page.evaluate("() => document.scrollingElement.scrollWidth")
         seen.spills, seen.stuck = page.evaluate("ask.spills()"), page.evaluate("ask.stuck()")
@@ -210,13 +210,13 @@ WITH_EQUATIONS = [name for name, text in TEXTS.items() if equations_in(text)]
 
 @pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in WITH_EQUATIONS])
 def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
-    """Does the browser find equations if the source has some? (If not, the test above is blind.)"""
+    """Does the browser find equations if the source has some? (If not, the test above checks nothing.)"""
     assert visit(name).survey["equations"] > 0
 
 
 @pytest.mark.parametrize("name", OPENED)
 def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
-    """Is every image loaded, does each figure have a caption, and does each of ours say its conclusion in words?"""
+    """Is every image loaded, does each figure have a caption, and do our figures state their conclusion in words?"""
     assert visit(name).survey["silent"] == []
     images = visit(name).survey["images"]
     assert [image for image in images if image["width"] == 0 or image["alt"] is None] == []
@@ -303,7 +303,7 @@ def test_figures_fit_both_themes_and_a_phone(site: str) -> None:
         assert "#1f2328" not in dark
         shown = 382 / float(re.search(r'width="([\d.]+)pt"', text)[1])  # a phone's pixels per pixel of the drawing
         letters = [float(size) * shown for found in FIGURES.findall(text) for size in found if size]
-        small = [size for size in letters if size < 6.2]  # exponents have seven tenths of the size
+        small = [size for size in letters if size < 6.2]  # exponents have seven tenths of 9 pixels
         assert small == [], source
 
 
@@ -387,9 +387,10 @@ def test_search_finds_a_term(page: Page, site: str) -> None:
 
 
 def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
-    """Do words of its title find M6 first, and does the link open it?"""
+    """Does a search for words of M6's title find M6 first, and does the link open it?"""
     page.goto(f"{site}search.html?q=softmax+wrong+axis")
-    page.get_by_text("Search finished").wait_for()  # it appears above the results, which move away from a click
+    # This text appears late and moves the results down, so that a click would miss.
+    page.get_by_text("Search finished").wait_for()
     first = page.locator("#search-results li a").first
     assert first.get_attribute("href").endswith("book/mistakes.html#m6")
     first.click()
@@ -419,7 +420,7 @@ def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
 
 
 def test_mistakes_are_whole_without_a_script(site: str) -> None:
-    """Is every mistake complete without JavaScript, with its line if there are solutions?"""
+    """Is every mistake complete without JavaScript, with its wrong line if there are solutions?"""
     box = parse(HTML / "book" / "mistakes.html").find(id="m6")
     assert not box.has_attr("hidden")
     assert "Does your softmax run over the axis" in box.get_text()
@@ -430,7 +431,7 @@ def test_keyboard_reaches_everything(page: Page, site: str) -> None:
     """Does the Tab key reach the skip link, search, sidebar, Colab, theme and folded code, with a visible focus?"""
     open_page(page, site, "book/softmax")
     stops = []
-    while not page.evaluate("() => document.activeElement.matches('main summary')"):  # the sidebar has one too
+    while not page.evaluate("() => document.activeElement.matches('main summary')"):  # the sidebar has a summary too
         page.keyboard.press("Tab")
         stops.append(page.evaluate("ask.focused()"))
         assert len(stops) < 400, "no folded cell was reached"

@@ -44,7 +44,7 @@ COLAB = {
     "sklearn",
     "IPython",
 }  # packages of Colab that a notebook may import
-MOST_BYTES = 90_000  # bytes of the table of frozen results, with the steps on the way, at most
+MOST_BYTES = 90_000  # the table of frozen results has at most so many bytes, intermediate steps included
 ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ def body_lines(text: str) -> list[str]:
     return [line for line in found if line not in COMMON]
 
 
-# Lines of answers that any class or copy in PyTorch has, and the set-up cell too.
+# Lines of answers that any class or copy in PyTorch has. The set-up cell has them too.
 COMMON = ("try:", "super().__init__()", "with torch.no_grad():", "self.num_heads = num_heads", "return layer")
 
 
@@ -128,7 +128,7 @@ with other_processor(int(seed)) if seed else contextlib.nullcontext():
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
 SOON = ()  # 1_attention is always built completely; set-up cells of other assignments wait for `make test-all`
-WHERE = [  # settings, the seed of another processor, and assignments whose set-up cells are made there
+WHERE = [  # settings, the seed of a simulated processor, and assignments whose set-up cells are made
     pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor"),
     pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),
     pytest.param(SETTINGS, "", ALL.values(), id="other-settings-all", marks=pytest.mark.deep),
@@ -264,7 +264,7 @@ def exercises_of(assignment: Assignment) -> dict[str, Exercise]:
 
 
 def test_points_belong_to_checks(any_assignment: Assignment) -> None:
-    """Does each hidden check have a cell with points, in order, and otherwise only files and written questions?"""
+    """Does each hidden check have a cell with points, in order, and do only files and written questions have others?"""
     graded = any_assignment.graded_cells()
     by_test = [cell for cell in graded if not is_solution(cell) and "file" not in cell.metadata]
     stages = [f"{name}_{stage}" for name, e in exercises_of(any_assignment).items() for stage in e.stages]
@@ -386,7 +386,7 @@ def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignmen
 
 
 def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assignment: Assignment) -> None:
-    """Do the frozen results belong only to visible inputs, and to none of a hidden check?"""
+    """Are there frozen results only for visible inputs, and for no input of a hidden check?"""
     assignment = any_assignment
     table = json.loads(table_of(assignment))
     for name, test in table.items():
@@ -413,7 +413,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_stale_files_notices_changed_sources(tree: Path) -> None:
-    """Are notebooks stale after a change of a chapter or of an answer's docstring, and the page that judges answers too?"""
+    """After a change of a chapter or of an answer's docstring, are notebooks and the page that judges answers stale?"""
     answers, chapter = tree / "solutions" / "attention.py", tree / "book" / "softmax.md"
     answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
     chapter.write_text(chapter.read_text(encoding="utf-8") + "\nOne sentence more.\n", encoding="utf-8")
@@ -439,7 +439,7 @@ def test_build_check_names_the_file_and_the_fix(tree: Path, monkeypatch: pytest.
 
 
 def test_chapter_that_no_notebook_can_say_is_one_line(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the command name the words and the chapter that no notebook can show, without a traceback?"""
+    """If a notebook cannot show some words of a chapter, does the command name both, without a traceback?"""
     chapter = tree / "book" / "softmax.md"
     chapter.write_text(chapter.read_text(encoding="utf-8") + "\nSee {ref}`nowhere`.\n", encoding="utf-8")
     monkeypatch.setattr(build, "stale_files", partial(stale_files, tree))

@@ -26,7 +26,7 @@ def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a folder with a book without chapters."""
+    """Return a folder that holds a book without chapters."""
     (tmp_path / FIGURES).parent.mkdir(parents=True)
     shutil.copy(ROOT / FIGURES, tmp_path / FIGURES)
     return tmp_path

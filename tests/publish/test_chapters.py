@@ -88,7 +88,7 @@ def test_chapters_are_valid_notebooks_without_outputs(notebooks: dict[Path, nbfo
 
 
 def test_chapters_run_the_code_of_the_book(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Are the code cells those that the build of the book executes, with the long cell as text?"""
+    """Are the code cells equal to the cells that the book's build executes, with the long cell as text?"""
     for path, notebook in notebooks.items():
         cells = [cell for cell in jupytext.read(path.with_suffix(".md")).cells if cell.cell_type == "code"]
         long = [cell.source for cell in cells if "skip-execution" in cell.metadata.get("tags", [])]
@@ -110,7 +110,7 @@ def first_error(cells: list[str], hidden: str) -> str:
 
 
 def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Does the first cell that needs a newer version name it, if torch.optim has no Muon?"""
+    """If torch.optim has no Muon, does the first cell that needs a newer PyTorch name the version?"""
     cells = [cell.source for cell in notebooks[ROOT / "book/training.ipynb"].cells if cell.cell_type == "code"]
     said = first_error(cells[:1], "import torch\ndel torch.optim.Muon")
     assert said.startswith("ImportError: This chapter needs PyTorch 2.9 or newer")

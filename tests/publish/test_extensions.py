@@ -83,16 +83,16 @@ def test_page_of_mistakes_counts_its_entries() -> None:
     page = mistakes_page(
         [Matrix("1_attention", "attention", 0, mutants, [])], [Score("softmax", 1, ("a",), (), {}, ())]
     )
-    assert "1 of the 2 that are made show in nothing" in page
+    assert "1 of the 2 measured mistakes show only in" in page
     listed = len(re.findall(r"^::::\{mistake\} M", page, re.MULTILINE))
     assert listed > 2
     assert f"the list has {listed} mistakes." in page
 
 
 def test_mistakes_are_counted_on_their_page_alone() -> None:
-    """Does the introduction describe in words, without its own number, what the page of mistakes counts?"""
+    """Is the number of mistakes only on the page of mistakes, while the introduction describes it in words?"""
     page, introduction = ((ROOT / "book" / name).read_text(encoding="utf-8") for name in ("mistakes.md", "intro.md"))
-    silent, made = map(int, re.search(r"(\d+) of the (\d+)\b.* show in nothing", page).groups())
+    silent, made = map(int, re.search(r"(\d+) of the (\d+)\b.* show only in", page).groups())
     assert silent > made / 2
     assert "more than half of the mistakes that the exercises name" in introduction
     assert not re.search(rf"more than 1\d\d|\b{made}\b", introduction)

@@ -8,7 +8,7 @@ from autograder.publish.moving_picture import ANSWER, RIGHT, TARGET, WRONG, as_g
 
 
 def test_moving_picture_shows_what_the_notebook_says() -> None:
-    """Does the notebook name M6 and pass the fixed line, and is the committed animation made of this, below 300 kB?"""
+    """Does the notebook name M6 and pass the fixed line, and does the committed animation show this in 300 kB?"""
     wrong = said_by_the_notebook(ANSWER)
     right = said_by_the_notebook(ANSWER.replace(WRONG, RIGHT))
     assert wrong.startswith("AssertionError: M6 (the softmax runs over the wrong axis)")

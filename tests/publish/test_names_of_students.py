@@ -33,7 +33,7 @@ COMMON = """
     sqrt mean std var eye zeros ones array asarray where dot matmul pow compile exec eval found names cases messages error
     text name function answer answers expected got case fill draw fit equal Exception ValueError TypeError __builtins__
 """.split()  # noqa: SIM905  as a list it would fill a page
-# Trying every name takes long for these; only names that they use are tried.
+# Trying every name takes long for these exercises; only the names that they use are tried.
 SLOW = {"attend", "MultiHeadAttention", "to_torch", "FeedForward", "EncoderBlock", "Encoder", "repair"}
 SLOW |= {"PatchEmbedding", "ViT", "train_epoch", "test_attention", "train_clipped", "ResidualStack", "DroppingHead"}
 
@@ -103,7 +103,7 @@ def said_by(test: str, namespace: dict[str, Any]) -> str:
 
 
 def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
-    """Assign each name in turn; return by name and exercise the messages that neither pass nor name it."""
+    """Assign each name in turn; return the messages of tests that fail without naming it, by name and exercise."""
     namespace, tests = solved(name)
     used = {each: set(names_used([namespace[each]], namespace)) for each in tests}
     found, threads = {}, torch.get_num_threads()
@@ -131,7 +131,7 @@ def test_no_name_of_a_student_breaks_a_visible_test(name: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
 def test_no_name_of_a_student_breaks_any_visible_test(name: str) -> None:
-    """Does the same hold for exercises with slow tests, for names that they do not use?"""
+    """Does no name break the slow visible tests either, including names that these exercises do not use?"""
     assert broken_by(name, everything=True) == {}
 
 

@@ -23,9 +23,10 @@ from autograder.judge import catalogue
 from autograder.judge.compare import difference, fingerprint, outcome
 from autograder.judge.exercise import exercises_of
 
-# How many mutants of an exercise the visible test names; the others need larger scores, or more axes than a readable test has.
-# These numbers are measured. More mutants or other visible cases may raise them, and may not lower them. Twins give the same
-# results on all visible inputs: neither of them is named.
+# The number of mutants that the visible test of an exercise names. The others need larger scores, or more axes than
+# a readable test has.
+# These numbers are measured. More mutants or other visible cases may raise them, and may not lower them. Twins are
+# mutants that give the same results on all visible inputs: neither of them is named.
 CAUGHT = {"softmax": 33, "attention": 52, "self_attention": 61, "attention_backward": 58}
 CAUGHT["online_softmax"] = 16
 
@@ -50,7 +51,7 @@ def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
     (folder / "work").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "AUTOGRADER"))}
     environment |= {"PYTHONPATH": str(folder / "blocker"), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    environment |= {"GRADING": "1"}  # as in grading, it trains for only a few steps
+    environment |= {"GRADING": "1"}  # as in grading, the notebook trains for only a few steps
     notebook = nbformat.from_dict(notebook)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(PROBE, id="probe"))
     resources = {"metadata": {"path": str(folder / "work")}}
@@ -149,8 +150,8 @@ def test_visible_test_names_every_mutant_that_it_shows(
 ) -> None:
     """Does the notebook's test name a known mistake if its inputs show it, and otherwise pass?
 
-    Two mistakes with equal results on all visible inputs are twins, and neither is named. Examples are M2 and M18, if scores are
-    clipped to -10 or masked ones set to -10. A hidden check distinguishes them.
+    Two mistakes with equal results on all visible inputs are twins, and neither is named. An example is M2 (scores
+    clipped to -10) with M18 (masked scores set to -10). A hidden check distinguishes the two.
     """
     exercise, caught = EXERCISES[name], 0
     cases = exercise.visible(None)
@@ -194,7 +195,7 @@ def test_visible_test_says_expected_got_and_cause(
 
 
 def test_visible_test_of_garbage_says_what_came(assignment: Assignment, namespace: dict[str, Any]) -> None:
-    """Does a student who forgot `return` read that None came, and one who wrote nothing that, without a mistake's name?"""
+    """Does the test say that None came if `return` is missing, or that nothing is written, without a mistake's name?"""
     error = visible_test(assignment, namespace, "softmax", lambda scores, axis=-1: None)
     assert "the function returned None. Does it end with return?" in str(error)
     assert error.mistake is None
@@ -231,7 +232,7 @@ def test_exercise_that_fails_again_is_passed_no_more(
 def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
     """Does the message name untried properties exactly if a known mistake passes the visible test?"""
     missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}
-    # a student's test has no cases
+    # the test that students write in exercise 5 has no cases
     judged = [each for each in exercises_of(ALL[name]).values() if each.visible_cases()]
     assert missed & {each.name for each in judged} == {each.name for each in judged if each.untried}
 

@@ -75,7 +75,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def letters_of(text: str) -> str:
-    """Return the letters and digits of a text alone, plain ones for those of formulas."""
+    """Return only the letters and digits of a text; letters of formulas become plain letters."""
     return re.sub(r"\W", "", unicodedata.normalize("NFKC", text))
 
 
@@ -86,7 +86,7 @@ def text_of(book: OneFile, name: str) -> str:
 
 
 def test_articles_have_answers_only_when_asked(root: Path) -> None:
-    """Are answers, the pages about them, and pages for instructors left out, and the first two included on request?"""
+    """Are pages for instructors left out, and answers with the pages about them included only on request?"""
     students, all_of_it = read_articles(root), read_articles(root, solutions=True)
     assert [article.name for article in students.articles] == ["intro", "rows", "1_exercise"]
     assert [article.name for article in all_of_it.articles] == ["intro", "rows", "1_exercise", "after_1"]
@@ -163,7 +163,7 @@ def test_epub_is_whole(root: Path) -> None:
 
 
 def outline_of(reader: PdfReader) -> dict[str, int]:
-    """Return the titles of a PDF's outline with their pages; of equal titles, only the first."""
+    """Return the titles of a PDF's outline with their pages; only the first of equal titles."""
     titles: dict[str, int] = {}
 
     def collect(entries: list) -> None:
@@ -219,7 +219,8 @@ def look_into_pdf(path: Path, book: OneFile) -> list[str]:
 def test_pdf_is_whole(root: Path) -> None:
     """Is each page of a small book printed, with page numbers for contents and links?"""
     texts = look_into_pdf(print_book(root), read_articles(root))
-    heads = ["", "Introduction ", "1. Rows ", "Exercise 1 "]  # the foot has a number; the title page has neither
+    # The foot has the number. The title page has no head and no foot.
+    heads = ["", "Introduction ", "1. Rows ", "Exercise 1 "]
     assert all(text.startswith(f"{head}{number} ") for number, (head, text) in enumerate(zip(heads, texts[1:]), 2))
     assert "Begin with sums of rows (p. 4)" in texts[2]
     assert "1. Rows" in texts[3] and "drawn" in texts[3]
@@ -261,6 +262,6 @@ def test_the_book_as_one_file(solutions: bool) -> None:
     whole = letters_of("".join(texts))
     for article in book.articles:
         last = letters_of(article.content.find_all("p")[-1].get_text())
-        assert last[-25:] in whole, article.name  # further back there may be a link, which has its page on paper
+        assert last[-25:] in whole, article.name  # earlier text may hold a link, and paper adds its page number
     assert not re.findall(r"\\(?:frac|sqrt|sum|text|mathbb|begin|left)\b", " ".join(texts))
     assert ("Solution: self_attention" in " ".join(texts)) is solutions

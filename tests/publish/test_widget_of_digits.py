@@ -86,7 +86,7 @@ def test_model_in_the_page_is_that_of_pytorch(reader: Page, models: tuple[ViT, V
     full, rounded = models
     digits = draw_digits(200)
     made = torch.tensor(reader.evaluate(RUN, [digits.flatten(1).tolist(), None]))
-    assert (made - logits_of(rounded, digits)).abs().max() < 1e-3  # the book's promise; float32 explains 1e-5
+    assert (made - logits_of(rounded, digits)).abs().max() < 1e-3  # the book promises this; float32 alone gives 1e-5
     assert (made.argmax(1) == logits_of(full, digits).argmax(1)).sum() >= 199
 
 
@@ -135,7 +135,7 @@ def test_ink_is_prepared_as_for_mnist(seed: int, open_widget: Open) -> None:
     cut = made[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     assert max(cut.shape) == 20
     expected = ink[top : top + height, left : left + width]
-    for count in cut.shape:  # so many repetitions that each pixel covers whole numbers of them
+    for count in cut.shape:  # repeat each value, so that every result pixel is the mean of whole values
         expected = expected.repeat(count, axis=0).reshape(count, -1, expected.shape[1]).mean(1).T
     np.testing.assert_allclose(cut, expected, atol=1e-6)
     for axis in (0, 1):

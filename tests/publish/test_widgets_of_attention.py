@@ -143,7 +143,7 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
     np.testing.assert_allclose(read(matrix(page, "Jacobian ∂p / ∂(s/τ)")), jacobian, atol=0.000501)
     entropy = torch.special.entr(weights).sum().item()
     assert f"entropy {entropy:.2f} of" in page.locator(".entropy").text_content()
-    for shift in (True, False):  # to every digit, and with NaN where NumPy has it
+    for shift in (True, False):  # both agree in every digit, and NaN is where NumPy has NaN
         for added in (0, 1000, -1000):
             given = (scores + added).tolist()
             made = page.evaluate("([s, tau, shift]) => Widgets.temperature.compute(s, tau, shift)", [given, 2.0, shift])
@@ -154,7 +154,7 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
 
 
 def test_temperature_shows_the_overflow(open_widget: Open) -> None:
-    """Do 1,000 more change nothing with the maximum subtracted, and give NaN without?"""
+    """Does adding 1,000 to scores change nothing if the maximum is subtracted, and give NaN otherwise?"""
     page = open_widget("temperature")
     shown = page.locator(".widget-row .widget-bar")
     before = shown.all_text_contents()
@@ -205,7 +205,7 @@ def test_masks_are_read_as_pytorch_reads_them(seed: int, open_widget: Open) -> N
         call = "([scores, mask, version]) => Widgets.masks.compute(scores, mask, version).weights"
         made = np.array(page.evaluate(call, [scores.tolist(), mask.tolist(), version]))
         expected = misread(version, scores, mask).numpy()
-        seen = np.isfinite(made).all(1)  # for an empty row PyTorch gives 0, the formula NaN
+        seen = np.isfinite(made).all(1)  # for an empty row PyTorch gives 0, and the formula NaN
         assert seen.any()
         assert (expected[~seen] == 0).all()
         np.testing.assert_allclose(made[seen], expected[seen], atol=1e-12, err_msg=version)
@@ -268,7 +268,7 @@ def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
     ("task", "looks"), [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8)]
 )
 def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: Open) -> None:
-    """After 200 steps, does each row look at its place, and are the reader's digits written as the task requires?"""
+    """After 200 steps, does each row look at the right place, and are the reader's digits written as the task says?"""
     page = open_widget("learn")
     press(page, task)
     for _ in range(20):

@@ -92,7 +92,7 @@ def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
 
 
 def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
-    """Does an arrow key lead from cell to cell, and does the page say how each is made?"""
+    """Does an arrow key lead from cell to cell, and does the page say how each number is made?"""
     page = open_widget("einsum")
     page.get_by_label("equation").fill("ij,j->i")
     matrix_, vector, output = blocks_of(page)
@@ -120,7 +120,7 @@ def numpy_does(equation: str, arrays: list[np.ndarray], expected: np.ndarray) ->
 
 
 def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
-    """Is an equation right exactly if NumPy's result is, for other letters and random ones, near misses included?"""
+    """Is an equation judged right exactly if NumPy's result is, for renamed letters, random ones and near misses?"""
     page, rng, found = open_widget("drills"), np.random.default_rng(0), {True: 0, False: 0}
     judge = "([drill, equation]) => Widgets.drills.judge(Widgets.drills.DRILLS[drill], equation).right"
     drills = drills_of(page)
@@ -159,7 +159,7 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
     ],
 )
 def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str, open_widget: Open) -> None:
-    """Does each wrong answer read what is wrong, and a right one what its letters do?"""
+    """Does the page say what is wrong with a wrong answer, and what the letters of a right answer do?"""
     page = open_widget("drills")
     press(page, str(drill))
     page.get_by_label("your equation").fill(equation)

@@ -54,7 +54,7 @@ def test_riddles_are_many() -> None:
 
 
 def test_riddle_has_one_wrong_line() -> None:
-    """Is the code the answer with the catalogue's change, and the answer itself with the right line?"""
+    """Does the code equal the answer with the catalogue's change, and the answer itself after the line is corrected?"""
     for riddle in riddles():
         exercise, path = EXERCISES[riddle.exercise], Path(EXERCISES[riddle.exercise].answers.__file__)
         name = riddle.name.split()[1]
@@ -138,7 +138,7 @@ def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: P
 
 
 def test_code_does_not_end_the_element() -> None:
-    """Can a line of code hold the end tag of a script?"""
+    """If a line of code holds the end tag of a script, is the page's own script element still complete?"""
     text = as_element([replace(riddles()[0], code=["print('</script>')"])])
     assert text.count("</script") == 1
     data = json.loads(text.removesuffix("</script>").partition(">")[2])
@@ -169,7 +169,7 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
                 read(matrix(page, title)), np.array(riddle.shows[key], dtype=float), err_msg=riddle.name
             )
         if round_ == 1:
-            page.keyboard.press("Tab")  # later the first line has the focus
+            page.keyboard.press("Tab")  # in later riddles the first line has the focus
         for _ in range(riddle.wrong):
             page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")

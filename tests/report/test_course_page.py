@@ -85,7 +85,7 @@ def soup(graded: tuple[Course, Graded]) -> BeautifulSoup:
 
 
 def test_course_table_has_a_row_for_everybody(graded: tuple[Course, Graded]) -> None:
-    """Does each student have a row across assignments, without a number for no score, and with repeated mistakes?"""
+    """Does each student have a row across assignments, with repeated mistakes, and no number for a missing score?"""
     table = {row["student"]: row for row in course_table(*graded)}
     assert list(table) == sorted(["ada", "goran", "quinn", SCRIPT])
     points = {name: (row["1_attention points"], row["2_multihead points"]) for name, row in table.items()}
@@ -212,7 +212,7 @@ def test_settings_that_are_wrong_are_one_line(tmp_path: Path, text: str, said: s
 
 
 def test_settings_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """Is a file read that a Windows editor saved?"""
+    """Is a file read if a Windows editor saved it?"""
     (tmp_path / "course.toml").write_text('name = "Ours"', encoding="utf-8-sig")
     assert read_settings(tmp_path).name == "Ours"
 

@@ -83,7 +83,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_page_begins_with_the_verdict(page: Path) -> None:
-    """Does a student first read the points, what waits, and the cost of each mistake?"""
+    """Does a student first read the points, the answers that wait, and the cost of each mistake?"""
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
     assert verdict.startswith("13.5 of 20 points; 3 wait for manual grading. M6 cost 1; M6 and M8 cost 1.")
@@ -97,7 +97,7 @@ def test_page_begins_with_the_verdict(page: Path) -> None:
 
 
 def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
-    """Does no cell delay the pages of a class, with one long line or many cells, and is its text still shown?"""
+    """Is a page with a very long line or many cells made without a delay, and is their text still shown?"""
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     path = course.autograded_path("ada", assignment)
     notebook = nbformat.read(path, 4)
@@ -113,14 +113,15 @@ def test_long_code_is_shown_without_colours(page: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_person_gave_is_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    """Is a page consistent after a person overruled a test, an answer waits to be seen again, and points were taken off?"""
+    """Is a page consistent if a person overruled a test, an answer waits again, and points were subtracted?"""
     course, assignment = Course(tmp_path), load_assignment("1_attention")
     page.unlink()
     lost = {"attention_weights": "M6", "attention_output": "M6+M8"}
     with course.gradebook() as gradebook:
         names = (assignment.notebook, assignment.name, "ada")
         gradebook.find_grade("attention_weights", *names).manual_score = 0.75
-        gradebook.find_grade("why_scale", *names).needs_manual_grade = True  # 1.5 were given, and it was graded again
+        # The answer got 1.5 points, and then it was graded again.
+        gradebook.find_grade("why_scale", *names).needs_manual_grade = True
         gradebook.find_submission_notebook(*names).late_submission_penalty = 2.0
         gradebook.db.commit()
     (written,) = write_feedback(course, assignment, [result(assignment, "ada", lost)])

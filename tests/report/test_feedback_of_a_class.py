@@ -192,7 +192,7 @@ def test_feedback_answers_who_asked_again(copied: Course) -> None:
 
 
 def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
-    """Are files that keep other students not listed as deleted?"""
+    """If a file still holds other students, is it missing from the list of deleted files?"""
     for name in ("submitted/ada", "submitted/goran", "collected"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "roster.csv").write_text("id\nada\ngoran\n", encoding="utf-8")

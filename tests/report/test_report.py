@@ -214,7 +214,7 @@ def test_scores_table_keeps_earlier_points(course: Course, assignment: Assignmen
 
 
 def test_terminal_tells_what_was_not_written_from_what_was_graded(tmp_path: Path, assignment: Assignment) -> None:
-    """Is an empty written answer "not written", one to be seen again "waits", and a person's 0 a number?"""
+    """Is an empty answer shown as "not written", one to be seen again as "waits", and a person's 0 as a number?"""
     course, outcome = Course(tmp_path), result(assignment, "ada", {})
     course.prepare(assignment)
     with course.gradebook() as gradebook:
@@ -222,7 +222,7 @@ def test_terminal_tells_what_was_not_written_from_what_was_graded(tmp_path: Path
         for name in ("why_scale", "graph_network"):
             grade = gradebook.find_grade(name, assignment.notebook, assignment.name, "ada")
             if name == "why_scale":
-                grade.auto_score = 0.0  # nbgrader gives it for an unchanged cell
+                grade.auto_score = 0.0  # nbgrader gives 0 for an unchanged cell
             grade.needs_manual_grade = name == "graph_network"
         gradebook.db.commit()
     console = Console(file=io.StringIO(), width=160)

@@ -91,7 +91,7 @@ def test_copy_with_other_names_is_found(name: str) -> None:
 
 
 def test_class_that_is_alike_by_nature_lists_no_pair() -> None:
-    """If all code is nearly the same, is only a pair listed that is more similar than the class?"""
+    """If all code is nearly the same, is a pair listed only if it is more similar than the class?"""
     body = "\n".join(f"values_{i} = rows_{i} @ keys_{i} + sum(range({i}))" for i in range(20))
     students = {f"student {i}": f"{body}\nown_{i} = [{', '.join(str(i * 7 + j) for j in range(30))}]" for i in range(8)}
     assert alike_pairs(students) == []
@@ -134,7 +134,7 @@ def test_own_code_is_without_what_was_released(course: Course, assignment: Assig
 
 
 def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment) -> None:
-    """Is a line cut that is too long to be written by a person, and would take minutes to split into words?"""
+    """Is a very long line cut, which no person writes and which would take minutes to split into words?"""
     path = course.autograded_path("ben", assignment)
     before = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(before, 4)

@@ -11,8 +11,8 @@ import torch
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.proxy import Function
 
-# Code before a cell: afterwards `import inside` and `import wire` find the agent through the garbage collector, because a new
-# module `gc` has the function that lists all objects.
+# This code makes a new module `gc`, whose function lists all objects, and searches the agent's modules among them.
+# After it, `import inside` and `import wire` find the agent.
 REACH = """
 import sys, types
 sys.modules.pop("gc")
@@ -25,7 +25,7 @@ for item in gc.get_objects():
 
 
 def reaching(source: str) -> str:
-    """Return a cell that finds the agent when it imports it."""
+    """Return a cell that can import the agent's modules."""
     return REACH + textwrap.dedent(source)
 
 

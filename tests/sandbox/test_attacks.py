@@ -1,7 +1,7 @@
 """Does every attack get its fair score, without leaked secrets or harm to others?
 
-The requested attacks are graded once, in one batch for each assignment, with honest submissions in between: the quick
-ones on one assignment each, or all on all.
+The requested attacks are graded once, in one batch for each assignment, with honest submissions in between. The quick
+tests try each quick attack on one assignment, and the deep tests try all attacks on all assignments.
 """
 
 import contextlib
@@ -286,7 +286,7 @@ def test_class_report_carries_nothing_active(runs: Runs, name: str) -> None:
 
 
 def test_page_says_what_came() -> None:
-    """Does the page show the real state and score if they are not the fair ones, and a leak?"""
+    """Does the page show a leak, and the real state and score if they differ from the fair ones?"""
     attack, assignment = (
         next(attack for attack in ATTACKS if attack.name == "unsolved"),
         load_assignment(next(iter(ALL))),

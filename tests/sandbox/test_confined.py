@@ -1,7 +1,7 @@
 """Does the grader's own process use no network, and write only below course/?
 
-It runs with a read-only system except for the course, and with an empty network that counts: any other write would fail,
-and any sent packet would be seen.
+It runs with a read-only system except for the course, and with an empty network that counts packets. So any other write
+would fail, and any sent packet would be counted.
 """
 
 import json
@@ -32,7 +32,7 @@ print("COUNTED", json.dumps({"packets": sum(found[kind] for kind in kinds), "lef
 
 
 def confined(course: Path, *commands: list[str]) -> subprocess.CompletedProcess:
-    """Run commands without network, with write access only to the course and a temporary folder; then count."""
+    """Run commands without network, with write access to course and temporary folder; then count packets and files."""
     temporary = course.parent / "tmp"
     box = ["bwrap", "--die-with-parent", "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in (course, temporary):
@@ -56,7 +56,7 @@ def counted(run: subprocess.CompletedProcess) -> dict:
 
 @pytest.fixture
 def course(assignment: Assignment) -> Course:
-    """A course with one right and one unreadable submission, in a folder with a short name, because sockets need it."""
+    """A course with one right and one unreadable submission, in a folder with a short name, as sockets need it."""
     with tempfile.TemporaryDirectory() as folder:
         course = Course(Path(folder) / "course")
         for student in ("ada", "rosa"):
@@ -101,7 +101,7 @@ def test_folder_that_cannot_be_written_is_said_in_one_line(course: Course, comma
 
 
 def test_leftovers_of_a_killed_grader_are_removed() -> None:
-    """Is only the folder of an ended grader removed, and neither that of a running one nor another's?"""
+    """Is the folder of an ended grader removed, while a running grader's folder and other programs' folders stay?"""
     gone = subprocess.Popen(["true"])
     gone.wait()
     folders = [Path(tempfile.mkdtemp(prefix=f"{PREFIX}{number}-")) for number in (gone.pid, os.getpid())]

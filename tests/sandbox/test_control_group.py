@@ -14,7 +14,7 @@ BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folders that imitate a machine with version 2, where group /user/scope was delegated to this process."""
+    """Folders that imitate version 2 of control groups: group /user/scope is delegated to this process."""
     (tmp_path / "cgroup").write_text("0::/user/scope\n")
     mounted = str(tmp_path / "mounted here").replace(" ", r"\040")
     (tmp_path / "mountinfo").write_text(f"35 24 0:30 / {mounted} rw - cgroup2 cgroup2 rw,nsdelegate\n")

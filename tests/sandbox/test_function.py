@@ -70,13 +70,13 @@ def test_function_raises_the_students_error(kernel: Kernel, statement: str, kind
 
 
 def test_function_that_is_not_defined(kernel: Kernel) -> None:
-    """Is a function whose cell did not run a NameError that says so?"""
+    """If the cell of a function did not run, does a call raise a NameError that says so?"""
     with pytest.raises(NameError, match="nobody_wrote_me is not defined; did its cell run"):
         function_of(kernel, "nobody_wrote_me")()
 
 
 def test_function_that_is_compiled_is_called_as_it_is_written(kernel: Kernel) -> None:
-    """Does `torch.compile`, for which no call has time, leave functions and methods unchanged?"""
+    """Does `torch.compile`, which would take too long for a call, leave functions and methods unchanged?"""
     source = """
 import torch
 
@@ -99,7 +99,7 @@ def test_sandbox_has_what_the_chapters_name(kernel: Kernel) -> None:
 
 
 def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
-    """Do changes of arguments by the student's function appear here, so that M15 can be seen?"""
+    """If the student's function changes an argument, does the grader see the change, so that M15 can be noticed?"""
     function = function_of(kernel, "spoil", "def spoil(a, b):\n    a[0] = 7\n    return b")
     mine, other = np.zeros(3), np.ones(2)
     function(mine, other)
@@ -120,7 +120,7 @@ def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
     ],
 )
 def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) -> None:
-    """Is a forbidden value a TypeError that names function and type, at any depth?"""
+    """Does a forbidden value at any depth raise a TypeError that names function and type?"""
     source = "import numpy as np\nclass Evil:\n    def __reduce__(self): return (print, ('pickled',))\n"
     function = function_of(kernel, "f", source + f"def f(): return {value}")
     with pytest.raises(TypeError, match=rf"^f returned a {name}; expected numbers, strings, arrays"):
@@ -128,7 +128,7 @@ def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) 
 
 
 def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
-    """Under `replaced`, does the student's function use the grader's version of an earlier one, and its own afterwards?"""
+    """Under `replaced`, does the student's function use the grader's earlier exercise, and afterwards the student's?"""
     source = """
     def softmax(scores, axis=-1): return "own"
     def attention(scores): return [softmax(scores, axis=0), softmax(scores)]
@@ -203,7 +203,7 @@ def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) ->
 
 
 def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
-    """Do changes of a tensor by the student's function appear here, also for a tensor with a gradient?"""
+    """If the student's function changes a tensor, does the grader see it, also for a tensor with a gradient?"""
     function = function_of(kernel, "halve", "def halve(a):\n    a /= 2\n    return a * 3")
     plain = torch.ones(2)
     torch.testing.assert_close(function(plain), torch.full((2,), 1.5))
@@ -268,7 +268,7 @@ def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
 
 
 def test_module_crosses_with_values_and_gradients(kernel: Kernel) -> None:
-    """Does a student's module have the same parameters, outputs and gradients here as in the sandbox?"""
+    """Does a student's module have the same parameters, outputs and gradients in the grader as in the sandbox?"""
     source = """
     import torch
     class Net(torch.nn.Module):

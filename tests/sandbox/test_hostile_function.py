@@ -54,7 +54,7 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
         return "true"
     """
     kernel = start()
-    # After filling it again, sys has Python's own function, which gives a caller's frame.
+    # After this line fills sys again, sys has Python's own function that gives a caller's frame.
     filled = "_imp.create_builtin(sys.__spec__)\ngetframe = sys._getframe"
     kernel.run_cell(f"import _imp, sys\nkept = dict(vars(sys))\n{filled}\nvars(sys).update(kept)")
     assert function_of(kernel, "f", reaching(source) % "{'value': 'forged'},")() == "forged"
@@ -74,7 +74,7 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
 
 
 def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel) -> None:
-    """Are arrays instead of a reply's id or an error's words neither compared nor printed?"""
+    """If a reply has arrays instead of its id or its error's words, does the grader neither compare nor print them?"""
     source = """
     import inside, numpy as np, torch, wire
     def f(words=False):
@@ -97,7 +97,7 @@ def test_function_reply_of_arrays_for_words_is_at_worst_an_error(kernel: Kernel)
 
 
 def test_function_of_a_kernel_that_does_not_listen_is_lost(start: Callable[..., Kernel]) -> None:
-    """Is a kernel given up that does not read a long question, and reported as dead if it dies over one?"""
+    """Is a kernel given up if it does not read a long question, and reported as dead if a long question ends it?"""
     kernel = start(call_seconds=1.0)
     function = function_of(
         kernel, "f", reaching("import inside, os, time\ndef f(x=0): inside._receive = lambda: time.sleep(100)")
@@ -125,7 +125,7 @@ def test_function_in_a_lost_kernel(start: Callable[..., Kernel]) -> None:
 
 
 def test_grader_fault_is_not_swallowed() -> None:
-    """Does a failure of ours pass judge and outcome, which catch every error of a student?"""
+    """Does our own error pass through judge and outcome, although they catch every error of a student?"""
 
     def broken(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
         raise OSError("our disk is full")
@@ -136,7 +136,7 @@ def test_grader_fault_is_not_swallowed() -> None:
 
 
 def test_function_arguments_that_cannot_cross_are_our_fault(kernel: Kernel) -> None:
-    """Is a test that sends too much for the wire our fault, and not a lost point?"""
+    """If a test sends too much for the wire, is this our error, without a lost point?"""
     with pytest.raises(GraderFault, match="ValueError"):
         function_of(kernel, "echo", "def echo(value): return value")(np.zeros(2_500_000))
 
@@ -149,7 +149,7 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_module_that_leaves_no_room_for_the_inputs_is_no_fault_of_ours(kind: str) -> None:
-    """Is a module that is too large to be sent back with a test's inputs the student's error?"""
+    """If a module is too large to be sent back with a test's inputs, is this the student's error?"""
     about: dict[str, Any] = {"modules": {"": "Net"}, "training": {"": True}, "parameters": {}, "shared": {}}
     description = loads(dumps(about | {"trainable": {}, "buffers": LARGE[kind]}))
     net = Module.like(_Remote(lambda request, correct: dumps(request), "f"), Handle(0, description=description))
@@ -158,7 +158,7 @@ def test_module_that_leaves_no_room_for_the_inputs_is_no_fault_of_ours(kind: str
 
 
 def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
-    """Is a result whose gradient is too large to be sent back the student's error?"""
+    """If the gradient of a result is too large to be sent back, is this the student's error?"""
 
     def call(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "backward":
@@ -171,7 +171,7 @@ def test_gradients_that_are_too_large_are_no_fault_of_ours() -> None:
 
 
 def test_module_with_a_forged_description_is_refused(kernel: Kernel) -> None:
-    """Is a forged description of a module the student's error, and does the kernel survive it?"""
+    """Does a forged description of a module give the student's error, and does the kernel survive it?"""
     source = "import torch\ndef f():\n    m = torch.nn.Linear(2, 2)\n    m.named_modules = lambda **k: 7\n    return m"
     assert isinstance(error_of(function_of(kernel, "f", source)), Exception)
     assert told(kernel, "print(3)") == 3
@@ -195,7 +195,7 @@ def test_function_that_doubles_its_process_answers_once(start: Callable[..., Ker
 
 
 def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
-    """Does our file run next to the student's function, whatever the notebook has under its names?"""
+    """Does our file run next to the student's function, even if the notebook defines the same names?"""
     kernel = start()
     kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
     function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
@@ -240,7 +240,7 @@ def test_function_that_asks_for_input_gets_no_person(kernel: Kernel) -> None:
 
 
 def test_function_that_asks_for_impossible_gradients_gets_an_error(kernel: Kernel) -> None:
-    """Is a request for impossible gradients the student's error, and does the kernel continue?"""
+    """Does a request for impossible gradients give the student's error, and does the kernel continue?"""
     source = """
     import inspect
     def attend(x): return x
@@ -297,7 +297,7 @@ def test_question_of_an_honest_function_is_answered() -> None:
 
 
 def test_module_may_have_parts_of_any_name() -> None:
-    """Can a module be read whose parts, parameters and buffers have names that its stand-in uses itself?"""
+    """Can a module be read if its parts, parameters and buffers have names that its stand-in uses itself?"""
     names = {"parameters": "modes", "buffers": "handle"}
     about: dict[str, Any] = {kind: {name: torch.ones(3)} for kind, name in names.items()}
     about |= {

@@ -60,7 +60,7 @@ def test_limit_of_processes(start: Callable[..., Kernel]) -> None:
 
 
 def test_limit_of_memory_of_one_process(start: Callable[..., Kernel]) -> None:
-    """Does too much memory raise MemoryError in the student's own cell, and less memory not?"""
+    """Does too much memory raise MemoryError in the student's own cell, while less memory raises no error?"""
     kernel = start(memory_bytes=3 * 2**29)
     assert attempt(kernel, "x = bytearray(2**28)") == ""
     assert attempt(kernel, "x = bytearray(3 * 2**29)") == "MemoryError"
@@ -83,7 +83,7 @@ def test_limit_of_memory_of_all_processes(start: Callable[..., Kernel]) -> None:
 
 
 def test_limit_of_files(start: Callable[..., Kernel]) -> None:
-    """Do a single file, and all files together, end at the limit?"""
+    """Does writing end at the limit, for a single file and for all files together?"""
     kernel = start(file_bytes=8 * 2**20)
     assert attempt(kernel, "open('/tmp/one', 'wb').write(bytes(2**22))") == ""
     assert attempt(kernel, "open('/dev/shm/two', 'wb').write(bytes(2**24))") == "OSError"
@@ -123,7 +123,7 @@ HANGS = {
 
 @pytest.mark.parametrize("kind", soon(HANGS, "catches everything", "stops itself"))
 def test_kernel_that_hangs_is_timed_out(start: Callable[..., Kernel], kind: str) -> None:
-    """Is a kernel that does not return given up, whatever it ignores?"""
+    """If a kernel does not return, is it given up, whichever errors and signals it ignores?"""
     kernel = start(cell_seconds=1.0)
     with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
         kernel.run_cell(HANGS[kind])
@@ -157,7 +157,7 @@ def test_kernel_close_leaves_no_process(start: Callable[..., Kernel]) -> None:
 
 
 def test_kernel_ends_with_a_grader_that_was_killed() -> None:
-    """Does a forked kernel end soon after the process that read its log and spoke with it, even if its agent blocks?"""
+    """Does a forked kernel end soon after the grader that reads its log and talks to it, even if its agent blocks?"""
     kernel = Kernel(Limits())
     if isinstance(kernel.sandbox.process, psutil.Popen):
         kernel.close()
@@ -165,7 +165,7 @@ def test_kernel_ends_with_a_grader_that_was_killed() -> None:
     kernel.run_cell(reaching("import inside, time\ninside._receive = lambda: time.sleep(600)"))
     processes = [kernel.sandbox.process, *kernel.sandbox.process.children(recursive=True)]
     try:
-        kernel.sandbox.log.close()  # both close when that process is killed
+        kernel.sandbox.log.close()  # both close when a grader is killed
         kernel.channel.close()
         _, alive = psutil.wait_procs(processes, timeout=10)
         assert alive == []
@@ -186,11 +186,11 @@ def test_time_in_line_for_a_processor_is_not_the_students(
     start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine, does a request get more time while it waits for a processor, but not while it sleeps?"""
-    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # it wants a processor, and gets none
+    monkeypatch.setattr(Sandbox, "activity", lambda self: (0.0, True))  # the sandbox wants a processor, and gets none
     kernel = start(cell_seconds=0.3)
     kernel.run_cell("import time; time.sleep(1)")
     assert kernel.spent < 0.4
-    with pytest.raises(KernelLost, match="Not done"):  # there is a limit
+    with pytest.raises(KernelLost, match="Not done"):  # the extra time has a limit
         kernel.run_cell("while True: pass")
     kernel = start(cell_seconds=30.0)
     kernel.ends = time.monotonic() + 0.3
@@ -202,7 +202,7 @@ def test_time_in_line_for_a_processor_is_not_the_students(
 
 
 def test_activity_of_a_sandbox(start: Callable[..., Kernel]) -> None:
-    """Are the CPU seconds of all processes counted, also of ended ones, and is a sleeping one not waiting for a processor?"""
+    """Are CPU seconds counted for all processes, also ended ones, and does a sleeping process not count as waiting?"""
     kernel = start()
 
     def comes_to_rest() -> bool:
@@ -311,7 +311,7 @@ def test_output_past_python_goes_nowhere(start: Callable[..., Kernel]) -> None:
 
 
 def test_kernel_has_no_file_open_on_our_disk(kernel: Kernel) -> None:
-    """Does no visible process have a file open on a disk? fallocate could make one larger than any limit."""
+    """Does no visible process have a file open on a disk? fallocate could make such a file larger than any limit."""
     source = """
     import ctypes, glob, os, stat
     found, memory = [], {os.stat(place).st_dev for place in ("/tmp", "/dev/shm")}
@@ -423,7 +423,7 @@ def test_output_that_is_forged_is_survived(kernel: Kernel) -> None:
 
 
 def test_page_tables_count_as_memory(start: Callable[..., Kernel]) -> None:
-    """Is a cell stopped that fills the memory with page tables that all map the same page?"""
+    """Is a cell stopped if it fills the memory with page tables that all map the same page?"""
     kernel = start(memory_bytes=2**30)
     with pytest.raises(KernelLost, match=r"More than 1.0 GiB of memory"):
         kernel.run_cell("""
@@ -437,18 +437,18 @@ time.sleep(5)
 
 
 def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureRequest) -> None:
-    """Does restoring state in a kernel not import PyTorch's compiler, which takes seconds?"""
+    """Does a kernel restore state without importing PyTorch's compiler, which takes seconds?"""
     kernel = Kernel(Limits(forked=False))
     request.addfinalizer(kernel.close)
     kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
     compiler = Function("compiler", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 60.0))
     assert compiler() == 0
     kernel.run_cell("torch.use_deterministic_algorithms(True)")
-    assert compiler() == 1  # the check would notice it
+    assert compiler() == 1  # this check notices an import of the compiler
 
 
 def test_memory_that_belongs_to_no_process_is_bounded_by_the_group(start: Callable[..., Kernel]) -> None:
-    """Is a kernel lost if files in its folder in memory exceed the limit that the system counts?"""
+    """Is a kernel lost if the files in its in-memory folder exceed the memory limit of its control group?"""
     kernel = start(memory_bytes=2**30, file_bytes=2**31)
     if kernel.sandbox.group is None:
         pytest.skip("this machine gives no control group")

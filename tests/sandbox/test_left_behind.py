@@ -47,7 +47,7 @@ CHANGES = {  # the code of a cell, and the name in the message about it
 
 @pytest.mark.parametrize("cell", CHANGES)
 def test_what_a_cell_changes_is_undone(kernel: Kernel, cell: str) -> None:
-    """Does an answer give the same result as alone, also if its own cell runs after that cell?"""
+    """Does an answer give the same result after the harmful cell as without it, also if its own cell runs later?"""
     alone = function_of(kernel, "answer", ANSWER)(np.eye(3))
     kernel.run_cell(cell)
     assert [o.evalue for o in kernel.run_cell(ANSWER, answers=True) if o.output_type == "error"] == []

@@ -8,8 +8,8 @@ from in_kernel import function_of, reaching, told
 
 from autograder.sandbox.host.kernel import Kernel
 
-ORIGINAL = "import _imp, sys\n_imp.create_builtin(sys.__spec__)\n"  # fills it again, with Python's own functions
-COLLECTOR = "import sys\nsys.modules.pop('gc')\nimport gc\n"  # a new module, with Python's own function
+ORIGINAL = "import _imp, sys\n_imp.create_builtin(sys.__spec__)\n"  # fills sys again with Python's own functions
+COLLECTOR = "import sys\nsys.modules.pop('gc')\nimport gc\n"  # a new gc with Python's own function
 REACHES = {
     "import": "import inside",
     "importlib": "import importlib\nimportlib.import_module('sys')\n__import__('wire')",
@@ -133,7 +133,7 @@ def test_message_without_the_agents_seal_is_asked_about(start: Callable[..., Ker
 
 
 def test_what_the_agent_uses_is_put_back(start: Callable[..., Kernel]) -> None:
-    """Does the reply stay right after a function replaces what writes it?"""
+    """Does the reply stay right after a function replaces the code that writes the reply?"""
     source = """
     import json
     def f():

@@ -63,13 +63,13 @@ def test_sandbox_runs_cells(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("family", ["tcp", "abstract unix"])
 def test_sandbox_has_no_network(kernel: Kernel, family: str) -> None:
-    """Can a cell not reach a server of the host, through loopback or an abstract socket?"""
+    """Is a server of the host out of a cell's reach, through loopback and through an abstract socket?"""
     with socket.socket(socket.AF_INET if family == "tcp" else socket.AF_UNIX) as server:
         server.bind(("127.0.0.1", 0) if family == "tcp" else f"\0autograder-{os.getpid()}")
         server.listen()
         address = server.getsockname() if family == "tcp" else f"\0autograder-{os.getpid()}"
         with socket.socket(server.family) as client:
-            client.connect(address)  # it can be reached from outside
+            client.connect(address)  # the server can be reached from outside
         kind = "AF_INET" if family == "tcp" else "AF_UNIX"
         error = attempt(kernel, f"import socket; socket.socket(socket.{kind}).connect({address!r})")
         assert error in ("ConnectionRefusedError", "OSError", "PermissionError")
@@ -86,7 +86,7 @@ def test_sandbox_sees_one_interface(kernel: Kernel) -> None:
     ["/", "/usr", "/usr/bin", "/etc", "/grader", sys.prefix, f"{sys.prefix}/lib", sys.base_prefix, "/proc/sys/kernel"],
 )
 def test_sandbox_is_read_only(kernel: Kernel, folder: str) -> None:
-    """Can a cell not write into system, environment and grader?"""
+    """Are the system, the environment and the grader read-only for a cell?"""
     assert attempt(kernel, f"open({folder + '/autograder-was-here'!r}, 'w')") in (
         "OSError",
         "PermissionError",
@@ -315,13 +315,13 @@ def on_its_device(path: Path, host: list[tuple[str, Path, Path]]) -> tuple[str, 
     """Return a host file's device, and its path in that file system, as a list of mounts names them."""
     path = path.resolve()
     around = [mount for mount in host if path.is_relative_to(mount[2])]
-    # Of two mounts at one place, the later one counts.
+    # The later one of two mounts at one place counts.
     device, folder, place = sorted(around, key=lambda mount: len(mount[2].parts))[-1]
     return device, folder / path.relative_to(place)
 
 
 def test_lists_of_mounts_are_read_where_a_file_system_begins_elsewhere() -> None:
-    """Is a file found with a space in its name, in its own file system, and in a subfolder of one?"""
+    """Is a file's place right if its name holds spaces, in a mounted file system, and in a mounted subfolder of one?"""
     text = "1 0 8:1 /@ / rw\n2 1 8:2 / /home rw\n3 2 8:3 /a\\040b /home/my\\040files rw\n"
     host = list(mounts(text))
     assert on_its_device(Path("/usr/lib"), host) == ("8:1", Path("/@/usr/lib"))
@@ -368,7 +368,7 @@ def test_sandbox_shares_no_terminals(start: Callable[..., Kernel]) -> None:
 
 
 def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
-    """Is asynchronous reading and writing refused, because all processes of a machine share its room?"""
+    """Is asynchronous reading and writing refused, because all processes of a machine share one limit for it?"""
     number = {"x86_64": 206, "aarch64": 0}[os.uname().machine]
     source = f"""
     import ctypes
@@ -379,7 +379,7 @@ def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
 
 
 def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
-    """Is memory refused that processes share without a file, because it stays uncounted after it is given back?"""
+    """Is shared memory without a file refused? It would stay uncounted after a process gives it back."""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
     assert attempt(kernel, "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)") != ""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)") == ""

@@ -181,7 +181,7 @@ def test_loads_refuses_ten_megabytes_unread(item: bytes, begin: bytes, monkeypat
     "array", [np.zeros((1,) * (MAX_AXES + 1)), np.zeros((2 * MAX_BYTES, 0))], ids=["axes", "empty"]
 )
 def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
-    """Is an array with a shape that the other side refuses an error on this side? It would get no answer."""
+    """If the other side would refuse an array's shape, does this side raise the error? It would get no answer."""
     with pytest.raises(ValueError, match=f"at most {MAX_AXES} axes may cross"):
         dumps(array)
     assert loads(dumps(np.zeros((1,) * MAX_AXES))).ndim == MAX_AXES
@@ -189,7 +189,7 @@ def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
 
 @pytest.mark.parametrize("kind", ["array", "tensor"])
 def test_wire_takes_so_many_arrays(kind: str) -> None:
-    """Are too many arrays refused on both sides? Empty ones have twenty bytes each in a message, and a kilobyte in memory."""
+    """Are too many arrays refused on both sides? An empty array has twenty bytes in a message, and 1 kB in memory."""
     value = {"array": np.zeros(0), "tensor": torch.zeros(0)}[kind]
     assert len(loads(dumps([value] * MAX_ARRAYS))) == MAX_ARRAYS
     with pytest.raises(ValueError, match="more than 32,768 arrays"):

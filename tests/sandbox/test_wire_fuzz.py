@@ -42,7 +42,7 @@ def test_wire_keeps_any_plain_value(examples: int) -> None:
     "messages", [MESSAGES, st.text().map(lambda text: text.encode("utf-8", "replace")), st.binary()]
 )
 def test_wire_reads_or_refuses_any_message(examples: int, messages: st.SearchStrategy) -> None:
-    """Does any message give a value that could cross again, or an error that says that it is no value?"""
+    """Does any message give a value that could cross again, or an error that says that the message is no value?"""
 
     def holds(message: bytes) -> None:
         try:

@@ -32,7 +32,7 @@ def curve(*shares: float) -> list[dict]:
 
 
 def test_images_are_those_of_the_splits() -> None:
-    """Does the plain recipe get the same images and classes as ours, not normalised?"""
+    """Does the plain recipe get the same images and classes as our recipe, but not normalised?"""
     parts = draw_split(3), draw_split(2, seed=1)
     data = benchmark.Images(*parts)
     images, labels = zip(*(data[i] for i in range(len(data))))

@@ -65,12 +65,13 @@ def test_coco_becomes_five_classes(tmp_path: Path) -> None:
 
 
 def test_too_few_images_are_shared_out(tmp_path: Path) -> None:
-    """Does the test set get a quarter if there are too few images, without common images?"""
+    """If there are too few images, does the test set get a quarter of them, without images in both sets?"""
     annotations, images = coco(tmp_path)
     for path in images.iterdir():
         Image.new("RGB", (6, 6), (int(path.stem) % 251, int(path.stem) % 13, 9)).save(path.with_suffix(".png"))
         path.unlink()
-    annotations.write_text(annotations.read_text().replace(".jpg", ".png"))  # each in another colour, without loss
+    # A PNG keeps each image's own colour exactly.
+    annotations.write_text(annotations.read_text().replace(".jpg", ".png"))
     assert call("--annotations", annotations, "--images", images, "--out", tmp_path / "five")[0] == 0
     assert counts(tmp_path / "five")["train/bus"] == 6 and counts(tmp_path / "five")["test/bus"] == 2
     contents = [path.read_bytes() for path in (tmp_path / "five").rglob("*/bus/*")]
@@ -78,7 +79,7 @@ def test_too_few_images_are_shared_out(tmp_path: Path) -> None:
 
 
 def test_folder_becomes_fewer_classes(tmp_path: Path) -> None:
-    """Do training images come from training and test images from the test, the same ones for the same seed?"""
+    """Do training and test images come from the folders of that name, and are they the same for the same seed?"""
     for part, shade in (("train", 0), ("test", 200)):
         for name in ("cat", "dog", "frog"):
             (tmp_path / "all" / part / name).mkdir(parents=True)

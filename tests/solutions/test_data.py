@@ -106,7 +106,7 @@ def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
 
 
 def test_classes_that_do_not_validate_are_said(folder: Path) -> None:
-    """Is a validation split without some classes reported, and one without training images refused?"""
+    """Is a class without validation images reported, and a class without training images refused?"""
     few = load_folder(folder, 16)
     for labels, said in (([0, 1, 2] * 2, ""), ([0, 2] * 3, "None of the images for validation is of green.")):
         words = replace(few, validation=replace(few.validation, labels=torch.tensor(labels))).in_words()

@@ -100,7 +100,7 @@ def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
 
 
 def test_architecture_that_will_not_do_is_said() -> None:
-    """Is an unknown architecture refused with the known ones, and Muon without blocks too?"""
+    """Is an unknown architecture refused with a list of the known ones, and is Muon refused without blocks?"""
     with pytest.raises(ValueError, match="one of vit, cnn, mlp, einsum, loop, M6, M7, M9, M25, got rnn"):
         make_model(replace(TINY, architecture="rnn"), DATA["digits"].training)
     with pytest.raises(ValueError, match="architecture cnn needs adamw"):
@@ -297,7 +297,7 @@ def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkey
 
 
 def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
-    """Does the command stop after its CPU minutes with how to continue, and refuse a record of other sizes?"""
+    """Does the command stop after its CPU minutes, say how to continue, and refuse a record of other sizes?"""
     result = command("--budget", 0)
     assert result.exit_code == 0 and "Call the same command again" in result.output
     assert json.loads((tmp_path / "r.json").read_text())["runs"] == []

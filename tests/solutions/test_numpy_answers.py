@@ -114,7 +114,7 @@ def test_attention_masked_equals_torch(shape: tuple[int, ...]) -> None:
 
 
 def test_attention_float32_equals_torch() -> None:
-    """Does attention in float32 agree with PyTorch's? (The result is float64, because NumPy's root of d is.)"""
+    """Does attention in float32 agree with PyTorch's? (NumPy's root of d is float64, so the result is float64.)"""
     arrays = draw(4, (2,), np.float32)
     output, _ = attention(*arrays)
     np.testing.assert_allclose(output, sdpa(*arrays), **CLOSE_FLOAT32)
@@ -175,7 +175,8 @@ def test_attention_backward_equals_autograd(leading: tuple[int, ...]) -> None:
 def test_attention_backward_equals_finite_differences(which: int) -> None:
     """Does the loss change along a direction as the gradient predicts?
 
-    Central differences of step h err by h², 1e-10, and by rounding, 1e-16 / h = 1e-11; the third derivative is below 1e3.
+    Central differences of step h have an error of h² = 1e-10, and a rounding error of 1e-16 / h = 1e-11. The third
+    derivative is below 1e3.
     """
     arrays, rng, step = list(draw(11, (2,))), np.random.default_rng(12), 1e-5
     grad_output, direction = rng.normal(size=(2, 4, 7)), rng.normal(size=arrays[which].shape)

@@ -75,7 +75,7 @@ def test_attend_works_in_half_precision() -> None:
 
 @pytest.mark.parametrize("num_heads", [1, 2, 3, 6])
 def test_layer_equals_torch(num_heads: int) -> None:
-    """Is the layer equal to nn.MultiheadAttention with its gradients, through `to_torch`, and its weights for each head?"""
+    """Do the layer and the result of `to_torch` have equal outputs, gradients and weights for each head?"""
     torch.manual_seed(0)
     layer = multihead.MultiHeadAttention(12, num_heads)
     theirs = multihead.to_torch(layer)

@@ -105,7 +105,7 @@ def test_muon_equals_torch() -> None:
 
 
 def test_muon_takes_parts_apart() -> None:
-    """Are three stacked matrices moved as three, and several of one shape as if each were alone?"""
+    """Are three stacked matrices moved as three separate ones, and several of one shape as if each were alone?"""
     torch.manual_seed(4)
     stacked = [nn.Parameter(torch.randn(3 * 6, 4)) for _ in range(2)]
     alone = [nn.Parameter(part.detach().clone()) for matrix in stacked for part in matrix.split(6)]
@@ -139,13 +139,13 @@ def test_every_parameter_has_one_optimizer(optimizer: str) -> None:
     assert len(moved) == len(set(moved)) == len(list(model.parameters()))
     thirds = [parameter for group in groups if group.get("parts") == 3 for parameter in group["params"]]
     packed = [value for name, value in model.named_parameters() if "in_proj_weight" in name]
-    assert set(thirds) == (set(packed) if optimizer == "muon" else set())  # queries, keys and values are three
+    assert set(thirds) == (set(packed) if optimizer == "muon" else set())  # queries, keys and values are three matrices
     decayed = {parameter for group in groups if group["weight_decay"] for parameter in group["params"]}
     assert {parameter.ndim for parameter in decayed} == {2, 4}
 
 
 def test_rate_rises_then_falls() -> None:
-    """Does the rate rise linearly to its peak and fall along a cosine, without a step at 0, the last included?"""
+    """Does the rate rise linearly to its peak and fall along a cosine, and is it above 0 at every step?"""
     settings, steps = Settings(warmup=0.2), 50
     rates = [rate_at(step, steps, settings) for step in range(steps)]
     np.testing.assert_allclose(rates[:10], np.arange(1, 11) / 10)
@@ -256,7 +256,7 @@ def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
 
 
 def test_resume_refuses_another_run(tmp_path: Path) -> None:
-    """Is a checkpoint with other settings or images refused, with the difference named, and a file that is no checkpoint too?"""
+    """Are a checkpoint with other settings or images, whose difference is named, and a file of another kind refused?"""
     path = tmp_path / "run.ckpt"
     next(run(SHORT, checkpoint=path))
     with pytest.raises(ValueError, match=r"run\.ckpt is of a run with clip=1\.0 and not 2\.0: delete it"):

@@ -76,7 +76,7 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
 
 
 def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
-    """Raise the scores of hidden keys by 50 above the others, for a mask of keys and a width of 4."""
+    """Raise the scores of hidden keys by 50. The mask must be a mask of keys, and the width must be 4."""
     queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
     return queries, keys, values, mask
 

@@ -44,7 +44,7 @@ MISTAKES = (
     ),
     Mistake(
         "M2",
-        "scores are clipped where the maximum should be subtracted",
+        "scores are clipped instead of subtracting the maximum",
         "Different large scores get the same weight. Do you clip the scores? Clipping changes large scores; "
         "subtracting the maximum of each row does not change the weights.",
         *ways(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
@@ -65,7 +65,7 @@ MISTAKES = (
     Mistake(
         "M5",
         "normalised over the whole array",
-        "The whole array sums to 1, but each row should. Does your sum run only along the axis?",
+        "The whole array sums to 1, but each row should. Does your sum run only along the given axis?",
         way(ALL, TOTAL, "sum()"),
         way(ALL, LARGEST, "max()", TOTAL, "sum()"),
         way(ALL, " - scores.max(axis=axis, keepdims=True)", "", TOTAL, "sum()"),
@@ -337,8 +337,8 @@ MISTAKES = (
     Mistake(
         "M65",
         "the scale is missing in the backward pass",
-        "Your gradients of queries and keys are too large by the factor √d. The forward pass divides by √d; where "
-        "does your backward pass?",
+        "Your gradients of queries and keys are too large by the factor √d. The forward pass divides the scores by √d. "
+        "Where does your backward pass divide by √d?",
         way(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
         # The scale is missing in only one of the two gradients.
         way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
@@ -398,8 +398,9 @@ MISTAKES = (
     ),
     Mistake(
         "M165",
-        "a gradient is scaled that should not be, or twice",
-        "One of your gradients is wrong by the factor √d or 1/√d. Which of the products come after the scale?",
+        "a gradient is scaled twice, or should not be scaled",
+        "One of your gradients is wrong by the factor √d or 1/√d. Which gradients does the scale of the scores affect, "
+        "and how often do you apply it to each of them?",
         way(BACKWARD, "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
         way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
         way(BACKWARD, "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
@@ -416,7 +417,8 @@ MISTAKES = (
     Mistake(
         "M194",
         "the earlier sums are not rescaled",
-        "The new block has a larger score. Which score was subtracted in the exponentials of your earlier sums?",
+        "The new block has a larger score than the earlier blocks. Which score did you subtract in the exponentials of "
+        "your earlier sums?",
         way("online_softmax", "rescale * total", "total"),
         way("online_softmax", "rescale[..., None] * mixed", "mixed"),
         way("online_softmax", "rescale * total", "total", "rescale[..., None] * mixed", "mixed"),
@@ -429,7 +431,7 @@ MISTAKES = (
     ),
     Mistake(
         "M196",
-        "the largest score is that of the block alone",
+        "the largest score is taken only from the new block",
         "An earlier block may have a larger score than this block. Over which scores do you take the maximum?",
         way("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)"),
     ),

@@ -173,7 +173,7 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 
 
 def attention_noticing_nan(queries, keys, values, mask=None):
-    """Notice by its NaN that the mask hides all keys from a query."""
+    """Look for a NaN, which shows that the mask hides all keys from a query."""
     scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
     exponentials = np.exp(scores - scores.max(-1, keepdims=True))
     weights = exponentials / exponentials.sum(-1, keepdims=True)
@@ -282,7 +282,7 @@ def backward_in_loops(grad_output, queries, keys, values):
 
 
 def backward_by_complex_steps(grad_output, queries, keys, values, step=1e-30):
-    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998): no difference loses digits."""
+    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998). No subtraction loses digits."""
 
     def loss(q, k, v):
         scores = q @ swap(k) * q.shape[-1] ** -0.5
@@ -495,5 +495,5 @@ RIGHT_ANSWERS["self_attention"] |= {
 EQUIVALENT = {
     r"np\.where\(mask.*; ": "a second call changes nothing",
     r"-> np\.maximum\(scores\.max": "the order of two arguments does not change their maximum",
-    r"online_softmax, line \d+: 0 -> -?1": "any finite number will do",
+    r"online_softmax, line \d+: 0 -> -?1": "any finite number gives the same result",
 }

@@ -30,7 +30,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
 
     Args:
         name: The name of the function or class.
-        fault: The name of the mistake that students get in it.
+        fault: The name of the mistake in the students' program.
         names: The names of the measurements.
         measure: A function of `measures.py`.
         arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
@@ -128,7 +128,7 @@ def skipping(rng, tokens, width, skipped):
 
 
 def draw_existing(rng, texts, tokens):
-    """Draw which tokens exist: in each text at least one, and not all. The first text is padded in front."""
+    """Draw which tokens exist: at least one in each text, but not all. The first text is padded in front."""
     counts = 1 + (1 + np.arange(texts)) % (tokens - 1)  # adjacent texts have different lengths
     exists = np.stack([rng.permutation(tokens) < count for count in counts])
     exists[0].sort()
@@ -139,7 +139,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     """Draw tokens, a query and a mask.
 
     `lowest` makes all scores very low, and the highest one belongs to a token that exists. `hidden` raises the scores of
-    hidden tokens by this number. `apart` lowers the scores of each text by this number below those of the text before.
+    hidden tokens by this number. `apart` makes the scores of each text this much lower than in the text before.
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
     if hidden or apart:  # with multiples of 1/8 and a square width, scores are exact in float32

@@ -1,4 +1,4 @@
-"""Measure the programs of exercise 5 on small models and arrays, in the program's process: models cannot leave it.
+"""Measure the programs of exercise 5 on small models and arrays, in the program's process, which models cannot leave.
 
 Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
 In the notebook, it is in the set-up cell.
@@ -17,7 +17,7 @@ Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
 
 
 def tensor(array):
-    """Return an array as a tensor: numbers get PyTorch's default type, labels and masks keep theirs."""
+    """Return an array as a tensor: numbers get PyTorch's default type, labels and masks keep their type."""
     made = torch.tensor(np.array(array))
     return made.to(torch.get_default_dtype()) if made.is_floating_point() else made
 
@@ -141,7 +141,7 @@ def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
 def measure_head(make, sizes, tokens, seed):
     """Return whether two evaluations are equal, the output and the gradient of one, and what training does to many images.
 
-    In training, these are the mean, the spread in units of the right spread, and whether the result is that of evaluation.
+    For training, return the mean, the spread in units of the right spread, and whether the result is as in evaluation.
     """
     head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
     weighted(head(tokens)).backward()

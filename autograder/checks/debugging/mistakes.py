@@ -204,7 +204,7 @@ MISTAKES = (
     ),
     Mistake(
         "M189",
-        "images are mixed where axes are merged",
+        "images are mixed when axes are merged",
         "For one image the result is right. When you merge axes, which axis comes first? Is it the axis of the images?",
         way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(1, 3, 0, 2, 4)"),
         way("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
@@ -227,7 +227,8 @@ MISTAKES = (
     Mistake(
         "M191",
         "a loop over tokens in Python",
-        "The numbers are right, but the work grows with every token. Which single product of tensors does all of it?",
+        "The numbers are right, but the work grows with every token. Which single product of tensors does all of this "
+        "work?",
         way(
             "similarities",
             "    return unit @ unit.mT  # (B, N, N)",
@@ -269,7 +270,7 @@ MISTAKES = (
     Mistake(
         "M185",
         "padding counts in a mean",
-        "Without padding the mean is right. By which number do you divide the sum, and which terms are in it?",
+        "Without padding the mean is right. Which terms do you add, and by which number do you divide the sum?",
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
         way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),

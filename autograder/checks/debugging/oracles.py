@@ -1,4 +1,4 @@
-"""Oracles of assignment 5_debugging: right results by other means than the programs in `solutions/`."""
+"""Oracles of assignment 5_debugging: right results, computed by other methods than in `solutions/`."""
 
 import numpy as np
 import scipy.ndimage

@@ -18,13 +18,14 @@ MAX_HEADS = 2**8  # all images together may have at most this many heads; some c
 
 
 def measured_by(measure):
-    """Return a probe: it turns a program into a function of arrays that gives its measurements."""
+    """Return a probe: it turns a program into a function of arrays that returns the program's measurements."""
     return lambda program: lambda *arguments: measure(program, *arguments)
 
 
 def limited(attend):
-    """Return an attention function as a test gets it: it raises only ValueError, and limits the sizes and the number of calls.
+    """Return the function that a test gets instead of an attention function.
 
+    It raises only ValueError, and limits the sizes and the number of calls.
     It accepts only what the specification allows. Otherwise a test could tell right candidates from wrong ones by
     something that the specification leaves open.
     """

@@ -203,7 +203,7 @@ def initialised_truncated(model):
 
 
 class RowsWithABatchAxis(programs.RowClassifier):
-    """Has positions with an axis of length 1 for the images, which start small, as in timm."""
+    """Has positions that start small and have an axis of length 1 for the images, as in timm."""
 
     def __init__(self, *, rows, pixels, width, classes):
         super().__init__(rows=rows, pixels=pixels, width=width, classes=classes)
@@ -232,7 +232,7 @@ class StackInADict(nn.Module):
 
 
 def rate_by_epochs(step, steps_per_epoch, epochs, highest):
-    """Count whole epochs and the rest separately; return a number of NumPy."""
+    """Count whole epochs and the rest separately; return a NumPy number."""
     epoch, within = divmod(step, steps_per_epoch)
     done = np.clip((epoch + within / steps_per_epoch) / epochs, 0, 1)
     return highest * (1 + np.cos(np.pi * done)) / 2
@@ -286,7 +286,7 @@ def packed_as_fairseq(x, num_heads):
 
 @torch.inference_mode()
 def both_image_by_image(model, batches):
-    """Keep the loss and the hit of each image; return a list."""
+    """Keep the loss of each image, and whether its class is right; return a list."""
     model.eval()
     losses, hits = [], []
     for x, y in batches:
@@ -492,7 +492,7 @@ RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
 # counted from the `def`. The value is the reason.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "a second call changes nothing",
-    r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number will do",
+    r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number is accepted too",
     r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
     r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
     r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; only the memory differs",

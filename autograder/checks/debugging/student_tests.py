@@ -1,8 +1,8 @@
 """Judge a student's test by its verdicts on right and wrong attention functions.
 
-The candidates run in this process. The student's test gets a stand-in that asks for their values, so their source is never
-in the student's kernel. Nobody can know their order, and the notebook forgets each candidate before the next one comes. So a
-test can judge only by values.
+The candidates run in this process. The student's test gets a stand-in that asks for the values of a candidate, so the
+source of a candidate is never in the student's kernel. Nobody can know the order of the candidates, and the notebook
+forgets each candidate before the next one comes. So a test can judge only by values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,12 @@ from autograder.sandbox.likeness import try_on
 # No test can see these mistakes. M15 changes an argument, but a candidate works on copies. M18/7 uses -10,000 instead of minus
 # infinity, which is right unless scores are that far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
-DECOYS = 2  # this many wrong candidates come again after each one that looks right
-REPEATED = 5  # this many wrong candidates come again among the last
+DECOYS = 2  # this many wrong candidates come again after each candidate that looks right
+REPEATED = 5  # this many wrong candidates come again among the last candidates
 MOST_LISTED = 10  # a message has at most this many numbers of mistakes
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # the cell of the test has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the mistakes of a test itself
-# A student whose test lets a mistake through gets this question.
+# A key is a mistake. The value is the question to a student whose test lets this mistake through.
 QUESTIONS = {
     "M2": "Does an input have large scores that differ from each other?",
     "M3": "What happens to the exponential of a large score? Does an input have large scores?",
@@ -62,7 +62,7 @@ QUESTIONS = {
 
 
 def wrong_candidates() -> dict[str, Function]:
-    """Return the wrong attention functions of exercise 2, by mistake, except those that no test can see."""
+    """Return the wrong attention functions of exercise 2, by name of the mistake, except those that no test can see."""
     return {name: wrong for name, wrong in OF_MULTIHEAD["attend"].mistakes().items() if name not in UNSEEN}
 
 
@@ -70,21 +70,22 @@ def wrong_candidates() -> dict[str, Function]:
 class Found:
     """The verdicts of a test on all candidates."""
 
-    refused: dict[str, str]  # the errors by which it refuses right candidates, by name
-    missed: tuple[str, ...]  # the wrong candidates that it accepts, by mistake
-    share: float  # the share of wrong candidates that it refuses
+    refused: dict[str, str]  # the errors with which the test refuses right candidates, by candidate
+    missed: tuple[str, ...]  # the names of the wrong candidates that the test accepts
+    share: float  # the share of wrong candidates that the test refuses
     lost: KernelLost | None = None  # why the test did not finish
-    wavers: bool = False  # whether another run accepts a right candidate that it refused
-    unwritten: bool = False  # whether it is still the template
+    wavers: bool = False  # whether the test accepts, in another run, a right candidate that it refused
+    unwritten: bool = False  # whether the test is still the template
 
 
 class Turns:
     """Yields candidates in the order in which a test meets them, as pairs: the name, and whether the candidate is right.
 
-    First come the candidates that are wrong on every input, with one right candidate among them. Its results come once, as
-    many others do, but two decoys come more often. Then come the other wrong candidates, with a second right one among them.
-    They look right on the inputs of many tests; after each one that does, the decoys come again. The other right candidates
-    follow. So a test that remembers or counts results learns too late which results are common.
+    First come the candidates that are wrong on every input, with one right candidate among them. The results of this
+    right candidate come once, like many wrong results, but two decoys come more often. Then come the other wrong
+    candidates, with a second right candidate among them. These wrong candidates look right on the inputs of many tests.
+    After each candidate that looks right, the decoys come again. The other right candidates follow. So a test that
+    remembers or counts results learns too late which results are common.
 
     Args:
         rng: A generator for the order.
@@ -148,7 +149,8 @@ def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
 def tried(test: Callable[[Function], object]) -> Found:
     """Run a test on every candidate. Any error is a refusal, as in pytest; a wrong candidate must be refused each time.
 
-    The order has no seed: a student's program sees numbers that are drawn from the seed, and could find the seed by trying all.
+    The order has no seed. A student's program sees numbers that are drawn from the seed of a grading run, and could
+    find this seed by trying all seeds.
     """
     wrong = wrong_candidates()
     said: dict[tuple[str, bool], list[str]] = {}
@@ -183,7 +185,7 @@ def _watched(attend: Function, shown: list[bool]) -> Function:
 
 
 def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
-    """Return the error by which a test refuses a candidate; "" if it accepts it.
+    """Return the error by which a test refuses a candidate; "" if the test accepts the candidate.
 
     Raises:
         NotImplementedError: the test is still the template.
@@ -201,12 +203,12 @@ class ExerciseInTests(Exercise):
     """An exercise that asks for a test; the name of a stage is the percentage of wrong candidates that it asks for."""
 
     def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
-        """Judge a test by the share of wrong candidates that it refuses; it fails if it refuses a right one.
+        """Judge a test by the share of wrong candidates that it refuses. A test that refuses a right candidate fails.
 
         Raises:
-            WrongAnswer: it does not catch enough; `mistake` is the only mistake that it misses, or a mistake of the
-                test itself.
-            KernelLost: it does not finish, or ends its process.
+            WrongAnswer: the test does not catch enough; `mistake` is the only mistake that the test misses, or a
+                mistake of the test itself.
+            KernelLost: the test does not finish, or ends its process.
         """
         found = tried(function)
         if found.lost:

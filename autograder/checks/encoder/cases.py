@@ -1,4 +1,4 @@
-"""The cases of assignment 3_encoder: those of the hidden stages, drawn from a seed, and those of the visible tests."""
+"""The cases of assignment 3_encoder, for the hidden stages and the visible tests. A seed decides the hidden cases."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.checks.masks import draw_mask
 from autograder.judge.exercise import Case
 
-# Dropout drops other numbers on another processor. The results of these mistakes do not depend on it.
+# Dropout drops different numbers on different processors. The results of these mistakes do not depend on these numbers.
 WHATEVER_IS_DROPPED = ("M29", "M30", "M95", "M98", "M99", "M166")
 
 

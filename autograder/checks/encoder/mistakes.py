@@ -6,7 +6,7 @@ ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
 PARTS = ("FeedForward", "EncoderBlock")  # in both, the last line of __init__ makes the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# At these words, __init__ has made all matrices. A mistake can start each of them differently.
+# Before these words, __init__ has made all matrices. So a mistake can initialise each matrix differently here.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
 KEPT = "1 - dropout if dropout else 0.0"
@@ -103,7 +103,7 @@ MISTAKES = (
     ),
     Mistake(
         "M33",
-        "post-norm where pre-norm is asked for",
+        "post-norm instead of pre-norm",
         "Pre-norm is x + part(norm(x)). Does your norm run before the sub-layer, or after the sum?",
         way(
             "EncoderBlock",
@@ -164,7 +164,7 @@ MISTAKES = (
     ),
     Mistake(
         "M36",
-        "the norm has no scale and shift of its own for each component",
+        "the norm does not have its own scale and shift for each component",
         "Each component has its own learned scale and shift. Is each of the two an nn.Parameter of D numbers, and do "
         "you use both?",
         way("LayerNorm", SCALE, "1.0", SHIFT, "0.0"),
@@ -181,7 +181,7 @@ MISTAKES = (
     Mistake(
         "M37",
         "a residual connection is missing, or starts from the normalised input",
-        "The output of a sub-layer is added to its input before the norm. Is there x + … around both sub-layers, "
+        "The output of each sub-layer is added to x, the input before the norm. Is there x + … around both sub-layers, "
         "with x itself?",
         way("EncoderBlock", "x = x + ", "x = "),
         way("EncoderBlock", "return x + ", "return "),
@@ -212,9 +212,9 @@ MISTAKES = (
     ),
     Mistake(
         "M38",
-        "one module is used twice where there should be two",
-        "Your model uses fewer parameters than it should. Does every place have its own module? [block] * depth is "
-        "the same block, depth times.",
+        "one module is used twice instead of two modules",
+        "Your model uses fewer parameters than it should. Does every place have its own module? [block] * depth "
+        "repeats the same block.",
         way("EncoderBlock", SECOND_NORM, "norm_feed_forward = self.norm_attention"),
         way("EncoderBlock", SECOND, FIRST),
         way("EncoderBlock", FIRST, SECOND),
@@ -285,7 +285,7 @@ MISTAKES = (
     Mistake(
         "M90",
         "no norm after the last block",
-        "Your result is the output of the last block. Where do you use norm?",
+        "Your result is the output of the last block. Where do you use the norm of the encoder?",
         way("Encoder", "return self.norm(x)", "return x"),
         way("Encoder", "LayerNorm(width)", "nn.Identity()"),
     ),
@@ -372,8 +372,8 @@ MISTAKES = (
     Mistake(
         "M98",
         "dropout is not passed on",
-        "Dropout should act somewhere in training, but does not. Do you pass its share on to every part, and use it "
-        "there?",
+        "Dropout should act somewhere in training, but does not. Do you pass the argument dropout on to every part, "
+        "and does each part use it?",
         way("FeedForward", "self.dropout(hidden)", "hidden"),
         way("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         way(
@@ -423,8 +423,7 @@ MISTAKES = (
     Mistake(
         "M102",
         "another number of blocks than asked for",
-        "The number of blocks that you make, or that x goes through, differs from depth. Do you count one too many "
-        "or too few?",
+        "The number of blocks that you make or run differs from depth. Do you count one too many or too few?",
         *ways("Encoder", "range(depth)", "range(depth - 1)", "range(depth + 1)"),
         *ways("Encoder", LOOP, "for block in self.blocks[:-1]:", "for block in self.blocks[1:]:"),
         *ways("Encoder", "range(depth)", "range(2)", "range(6)"),
@@ -519,7 +518,7 @@ MISTAKES = (
     Mistake(
         "M112",
         "the activation is at another place",
-        "The GELU acts once, on the output of expand. On what does yours act?",
+        "The GELU acts once, on the output of expand. Where does your GELU act?",
         way(
             "FeedForward",
             "F.gelu(self.expand(x))",
@@ -599,7 +598,7 @@ MISTAKES = (
     Mistake(
         "M119",
         "the blocks run in another order",
-        "x goes through the first block of the list first. In which order do your blocks run?",
+        "The first block of the list should run first. In which order do your blocks run?",
         way("Encoder", LOOP, "for block in reversed(self.blocks):"),
     ),
     Mistake(
@@ -633,8 +632,8 @@ MISTAKES = (
     Mistake(
         "M122",
         "the parameters are not random, or the same in every block",
-        "Two of your blocks have equal parameters, or all entries of a matrix are equal. Do you draw them at random, "
-        "again for every block?",
+        "Two of your blocks have equal parameters, or all entries of a matrix are equal. Do you draw new random "
+        "numbers for every block?",
         # Every block gets the same numbers.
         way("repair", DRAW, "nn.init.xavier_uniform_(parameter, generator=torch.Generator().manual_seed(0))"),
         *ways("repair", DRAW, "nn.init.constant_(parameter, 1 / parameter.shape[1])", "nn.init.zeros_(parameter)"),
@@ -649,8 +648,8 @@ MISTAKES = (
     Mistake(
         "M160",
         "the parameters start at 0, all equal, or tiny",
-        "Hardly anything passes the matrices of one sub-layer, or every component gets the same. Which gradient "
-        "would each entry get? Are the entries random, with a spread that fits the number of inputs?",
+        "The matrices of one sub-layer give almost 0, or the same number for every component. Which gradient would "
+        "each entry get? Are the entries random, with a standard deviation that fits the number of inputs?",
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {DROPOUT}"),
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {DROPOUT}"),
         way(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {DROPOUT}"),
@@ -662,7 +661,7 @@ MISTAKES = (
     Mistake(
         "M161",
         "the norms of the two sub-layers are swapped",
-        "Each sub-layer reads its own norm, the one with its name. Which norm does each of yours read?",
+        "Each sub-layer reads the norm that has its name. Which norm does each of your sub-layers read?",
         way("EncoderBlock", FIRST, SECOND, SECOND, FIRST),
     ),
     Mistake(
@@ -674,9 +673,9 @@ MISTAKES = (
     ),
     Mistake(
         "M200",
-        "other components are paired",
-        "The lengths of the tokens are right, but the points are not. Which two components form a point, and where "
-        "do they go in the result?",
+        "the pairs have the wrong components, or the wrong places in the result",
+        "The lengths of the tokens are right, but their components are not. Which two components of a token form a "
+        "point? Where in the result do you put the two coordinates of each rotated point?",
         # Components of the two halves are paired, as in the code of many language models.
         way(
             "rope",
@@ -698,7 +697,7 @@ MISTAKES = (
     ),
     Mistake(
         "M202",
-        "the index of a token is taken for its position",
+        "the index of a token is used as its position",
         "Tokens may be in any order, and need not start at position 0. Where do you use the argument positions?",
         way("rope", "positions[..., None]", "torch.arange(x.shape[-2])[..., None]"),
         way("rope", "positions[..., None]", "torch.arange(1, x.shape[-2] + 1)[..., None]"),
@@ -724,9 +723,9 @@ MISTAKES = (
     ),
     Mistake(
         "M206",
-        "the second coordinate is made of the first after its rotation",
-        "The first coordinate of each point is right, but the second is not. Which first coordinate do you use for "
-        "it, the old one or the new one?",
+        "the second coordinate is computed from the rotated first coordinate",
+        "The first coordinate of each point is right, but the second is not. Do you compute the second from the old "
+        "first coordinate, or from the new one?",
         way("rope", "first * sin", "(first * cos - second * sin) * sin"),
     ),
 )

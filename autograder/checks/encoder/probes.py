@@ -2,8 +2,8 @@
 
 A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies everything below this docstring
 into the set-up cell of the notebook. The hidden checks run it in the grader's process, where a student's module is
-a proxy (`autograder/sandbox/likeness.py`). So it uses only what a module and its proxy have: parameters, parts, modes, calls
-and gradients.
+a proxy (`autograder/sandbox/likeness.py`). So the code uses only what a module and its proxy have: parameters, parts,
+modes, calls and gradients.
 """
 
 import numpy as np
@@ -67,7 +67,7 @@ def call(module, *arguments):
 
 
 def values(module, names, what, x, mask, seed):
-    """Measure the output; for "learning" also gradients (two numbers for each parameter) and the count of learned numbers."""
+    """Measure the output. For "learning", add gradients (two numbers a parameter) and the count of learned numbers."""
     missing, others = load(module, names, seed)
     source, mask = tensor(x).requires_grad_(), tensor(mask)
     given = source.clone()  # an answer may change it in place
@@ -96,7 +96,7 @@ def values(module, names, what, x, mask, seed):
 
 
 def constant_feed_forward(module, prefix, amount):
-    """Set each hidden activation to gelu(1), each output to one of them times about the amount; without biases, x must be 1."""
+    """Set hidden activations to gelu(1), and outputs to about the amount times gelu(1). Without biases, x must be 1."""
     expand, contract = found(module, f"{prefix}expand.weight"), found(module, f"{prefix}contract.weight")
     biases = [found(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
     with torch.no_grad():
@@ -160,7 +160,7 @@ def probe_layer_norm(cls):
 
 
 def fit(module, names):
-    """Do the matrices keep the order of magnitude of their inputs? Each part has two of them.
+    """Do the matrices keep the order of magnitude of their inputs? Each part has two matrices.
 
     Return True if every std is below 3/√inputs, otherwise False; -1 if both matrices of a part have nearly equal entries.
     """
@@ -171,12 +171,12 @@ def fit(module, names):
 
 
 def fresh(module, names):
-    """Measure what a fresh module starts with."""
+    """Measure the initial parameters of a module."""
     return {"initial_parameters_fit_the_number_of_inputs": np.array(fit(module, names))}
 
 
 def how_it_grows(factor, dropout):
-    """Classify the factor by which numbers grow if no dropout sets them to 0.
+    """Classify the factor by which dropout multiplies the numbers that it keeps.
 
     Return 1 for the factor of one to three dropouts of this share, 2 for a larger factor, 0 for any other.
     """
@@ -198,7 +198,7 @@ def probe_feed_forward(cls):
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
-            with torch.no_grad():  # x = 1 gives the same, and dropout of x is visible too
+            with torch.no_grad():  # the result is as for x = 1, and dropout of x is visible too
                 found(each, "expand.weight").fill_(1 / width)
                 if found(each, "expand.bias") is not None:
                     found(each, "expand.bias").zero_()
@@ -275,17 +275,18 @@ def probe_block(cls):
         set_branches(0, 0)
         alone, alone_in_training = run(module, many, False), run(module, many, True)
         plain_sum = equal(alone, many)  # another check judges the stream itself
-        for branches in ((0.01, 0), (0, 0.01)):  # the rest is linear in so small a branch
+        for branches in ((0.01, 0), (0, 0.01)):  # the branch is so small that the rest is linear in it
             set_branches(*branches)
             added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
             large = np.abs(added) > 0.3 * np.abs(added).max()
-            # Among so many images, some head keeps all tokens that it looks at. It gives the largest ratio.
+            # With so many images, at least one head keeps all tokens that it looks at. This head gives the largest
+            # ratio.
             largest = np.max(added_in_training[large] / added[large], initial=0)
             growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
-        whole, growth = equal(alone, alone_in_training), np.array(growth)  # the means are noise if not whole
+        whole, growth = equal(alone, alone_in_training), np.array(growth)  # if the stream is dropped, means are noise
         steps = np.round((np.array(means) - 1) / dropout)
         steps[growth == 2] = NONE
         return {
@@ -382,7 +383,7 @@ def probe_encoder(cls):
             "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
             "stream_is_never_dropped": np.bool_(whole),
-            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # that is seven standard errors
+            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # a margin of seven standard errors
             "kept_numbers_are_scaled_up": growth_in(module, many, depth, alone, dropout) if whole else NONE,
             "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), more, biases)) if whole else NONE,
         }
@@ -442,7 +443,7 @@ def shares_a_norm(block):
 
 
 def faults_left(block, num_heads, x):
-    """Find which faults are fixed: two norms, the batch axis. Return this, and PyTorch's layer with the remaining faults."""
+    """Return which parts work (two norms, the batch axis), and PyTorch's layer with the faults that remain."""
     copy = sound_copy(block, num_heads, x.shape[-1])
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
@@ -468,7 +469,7 @@ def repaired(repair, make_block, sizes):
 def probe_repair(repair, make_block):
     """Return a function that makes broken blocks with `make_block`, repairs them with `repair`, and measures them.
 
-    `what` is "block", "tokens", "activations", "gradients" or "loss"; `sizes` are those of the tokens, (B, N, D).
+    `what` is "block", "tokens", "activations", "gradients" or "loss"; `sizes` are the sizes of the tokens, (B, N, D).
     """
 
     def probe(what, sizes, num_heads, hidden_width, depth, seed=0):

@@ -163,7 +163,7 @@ def whole_qkv(rng, images: int, heads: int, tokens: int, width: int):
 
 
 def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
-    """Shift the scores of each row by a large number, which does not change the softmax. A width of 4 is exact."""
+    """Shift the scores of each row by a large number, which keeps the softmax. Scores are exact for width 4."""
     q, k = np.round(q * 8) / 8, np.round(k * 8) / 8
     k[..., 0] = 1
     q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
@@ -171,7 +171,7 @@ def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
 
 
 def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
-    """Raise the scores of hidden keys by 150 above the others, for a mask of keys and a width of 4."""
+    """Raise the scores of hidden keys by 150. The mask must be a mask of keys, and the width must be 4."""
     q[..., 0], k[..., 0] = 10, np.where(mask, 0, 30)[:, None]
     return q, k, v, mask
 
@@ -190,7 +190,7 @@ def in_half(rng, images: int, heads: int, tokens: int):
 
 
 def without_a_key(rng, *shape: int) -> Array:
-    """Draw a mask that hides all keys from one query; a mask of keys hides them from one image."""
+    """Draw a mask that hides all keys from one query; a mask of keys hides all keys of one image."""
     mask = draw_mask(rng, *shape)
     mask[{2: (1,), 3: (1, 2), 4: (1, 1, 2)}[len(shape)]] = False
     return mask
@@ -293,7 +293,10 @@ def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, 
 
 
 def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
-    """Return a case with or without a mask. An answer that reads a mask of keys as one of queries may raise an error."""
+    """Return a case with or without a mask.
+
+    An answer may raise an error if it reads a mask of keys as a mask of queries.
+    """
     if mask is None:
         return Case(name, arguments)
     return Case(name, (*arguments, mask), refused="M78" if mask.ndim == 2 else None)
@@ -332,7 +335,7 @@ def layer_mask(rng):
 
 
 def far_layer_case(rng):
-    """Draw one visible key per image, and so large tokens that many scores are below -10,000: this score hides no key."""
+    """Draw one visible key per image. Many scores are below -10,000, so a score of -10,000 hides no key."""
     return layer_case(rng, "large tokens, one key", "output of large tokens", 2, 3, 5, 4, draw_one(rng, 2, 5))
 
 

@@ -194,8 +194,8 @@ MISTAKES = (
     Mistake(
         "M25",
         "the softmax runs over the heads",
-        "In your result the weights of the heads sum to 1, but the weights of the keys should. Does your softmax "
-        "name its axis (dim=-1)? Without dim, PyTorch takes axis 1 of four.",
+        "In your result the weights of the heads sum to 1, but the weights of the keys should. Does your softmax name "
+        "its axis (dim=-1)? Without dim, PyTorch uses axis 1 if there are four axes.",
         way(INSIDE, SOFTMAX, "scores.softmax(dim=1)"),
     ),
     Mistake(
@@ -220,8 +220,8 @@ MISTAKES = (
     Mistake(
         "M27",
         "the packed rows are unpacked as (h qkv d)",
-        "qkv is packed as in nn.MultiheadAttention: all queries, then all keys, then all values. Do you cut its "
-        "result into three before you split into heads?",
+        "qkv is packed as in nn.MultiheadAttention: all queries, then all keys, then all values. Do you cut the result "
+        "of qkv into three parts before you split it into heads?",
         way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)"),
         way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, -1, 3)).permute(4, 0, 2, 1, 3)"),
         way(
@@ -262,8 +262,8 @@ MISTAKES = (
     Mistake("M71", way(INSIDE, "scores = scores.masked_fill(~mask, -torch.inf)", "pass")),
     Mistake(
         "M72",
-        "a matrix is transposed that should not be, or the other way round",
-        "One matrix is transposed and should not be, or the other way round. Does each letter name the axis that the "
+        "a matrix is transposed but should not be, or the other way round",
+        "One matrix is transposed but should not be, or the other way round. Does each letter name the axis that the "
         "specification gives it?",
         *ways("matmul", '"ik,kj->ij"', '"ik,jk->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
         *ways("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
@@ -298,7 +298,7 @@ MISTAKES = (
     ),
     Mistake(
         "M75",
-        "other images or heads are summed in",
+        "the sum includes other images or heads",
         "An image or a head sees numbers of other images or heads. Does one axis have the same letter everywhere, "
         "and is this letter also right of the arrow?",
         *ways("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
@@ -313,21 +313,22 @@ MISTAKES = (
     ),
     Mistake(
         "M76",
-        "the matrix between the two is left out",
+        "the matrix between x and y is left out",
         "Your result does not depend on w. Where do you use w?",
         way("bilinear", 'torch.einsum("bnd,de,bme->bnm", x, w, y)', "x @ y.mT"),
     ),
     Mistake(
         "M77",
         "the values are mixed with the transposed weights",
-        "The weights are right, but each row should mix the values of the keys. Does the letter that you sum over "
-        "name the keys, in the weights and in the values?",
+        "The weights are right, but each of their rows should mix the values of the keys. Do you sum over the letter "
+        "of the keys, in the weights and in the values?",
         way(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bhid->bhjd"'),
     ),
     Mistake(
         "M78",
         "a mask of keys hides queries",
-        "A mask of shape (B, N) says which keys exist. Does yours hide columns of the scores (the last axis), or rows?",
+        "A mask of shape (B, N) says which keys exist. Does your mask hide columns of the scores (the last axis), or "
+        "rows?",
         # The mask is transposed after the check for empty rows; only a mask of keys has one row.
         way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
         way(INSIDE, HIDE, "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
@@ -352,8 +353,8 @@ MISTAKES = (
     Mistake(
         "M81",
         "a head takes every H-th component",
-        "Head 0 should hold the first d components, head 1 the next d. Do you split the width into (H, d), with the "
-        "heads first, or into (d, H)?",
+        "Head 0 should have the first d components, and head 1 the next d. Do you split the width into (H, d), with "
+        "the heads first, or into (d, H)?",
         way(
             CUT, "num_heads, width // num_heads).transpose(1, 2)", "width // num_heads, num_heads).permute(0, 3, 1, 2)"
         ),
@@ -405,7 +406,7 @@ MISTAKES = (
     ),
     Mistake(
         "M84",
-        "the layer holds more than attention",
+        "the layer does more than attention",
         "Your layer does something in addition to attention. Residual connections, norms and activations belong to "
         "the block. Is `out` the last step of your layer?",
         *ways(LAYER, RETURNED, "self.out(merge_heads(mixed)) + x", "self.out(merge_heads(mixed) + x)"),
@@ -417,7 +418,8 @@ MISTAKES = (
     Mistake(
         "M85",
         "dropout does not act on the weights, or not only on them",
-        "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does yours act?",
+        "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does your "
+        "dropout act?",
         way(LAYER, DROPPED, "weights"),
         way(
             LAYER,
@@ -456,7 +458,7 @@ MISTAKES = (
     Mistake(
         "M87",
         "parameters are not copied",
-        "Some parameters still have the random values from PyTorch. Do you copy all four, weights and biases?",
+        "Some parameters still have the random values from PyTorch. Do you copy all four: two weights and two biases?",
         way(
             "to_torch",
             "layer.in_proj_weight.copy_(mha.qkv.weight)",
@@ -482,14 +484,14 @@ MISTAKES = (
             "layer.in_proj_bias.copy_(mha.qkv.bias)",
             "pass",
         ),
-        # The words of these two overlap with those of M83, which leaves out a bias. So tests do not combine the two: the result
-        # would still be this mistake.
+        # The words of these two variants overlap with the words of M83, which leaves out a bias. So tests do not
+        # combine these variants with M83: the result would still be this mistake.
         way("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)  # (3 D, D)", "pass"),
         way("to_torch", "layer.out_proj.weight.copy_(mha.out.weight)  # (D, D)", "pass"),
     ),
     Mistake(
         "M88",
-        "not PyTorch's layer",
+        "the result is not PyTorch's layer",
         "Your result is not an nn.MultiheadAttention. Do you make one, and return it?",
         way("to_torch", "return layer", "return mha"),
         # The student's own layer is wrapped in PyTorch's interface.
@@ -511,7 +513,7 @@ MISTAKES = (
     Mistake(
         "M89",
         "PyTorch's layer is set up differently",
-        "The parameters are right, but the layer uses them differently. Does it know the number of heads, and "
+        "The parameters are right, but the layer uses them differently. Do you give it the number of heads, and "
         "batch_first=True?",
         way("to_torch", ", batch_first=True", ""),
         way("to_torch", "mha.num_heads", "1"),

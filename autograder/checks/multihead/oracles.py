@@ -58,7 +58,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple
 
 
 class MultiHeadAttention(nn.Module):
-    """Calls `nn.MultiheadAttention` with the parameters of our layer and under its names, so that gradients reach them."""
+    """Calls PyTorch's attention with the parameters and names of our layer, so that gradients reach them."""
 
     def __init__(self, width: int, num_heads: int, dropout: float = 0.0):
         super().__init__()
@@ -66,7 +66,7 @@ class MultiHeadAttention(nn.Module):
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, return_weights: bool = False):
-        if mask is not None:  # PyTorch's mask is True at hidden keys, and joins images and heads
+        if mask is not None:  # PyTorch's mask is True at hidden keys, with one axis for images and heads
             heads = with_axes(mask).expand(len(x), self.num_heads, x.shape[1], x.shape[1])
             mask = ~heads.reshape(-1, x.shape[1], x.shape[1])
         output, weights = (

@@ -1,8 +1,8 @@
 """Turn the answers of exercise 2, functions of tensors and a class, into functions of arrays.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). So it uses only what a module and its
-proxy have: parameters, parts, modes, calls and gradients.
+grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). So the code uses only what a
+module and its proxy have: parameters, parts, modes, calls and gradients.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ def on_tensors(function):
 
 def gradients_of(output, sources):
     """Run a backward pass from the output; return the gradient of each source."""
-    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # makes their sums near 1
+    slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # makes the sums near 1
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
         if getattr(source, "grad", None) is None:
@@ -72,7 +72,7 @@ def named(module):
 
 def fill(module, seed):
     """Fill every parameter with numbers that depend only on its name, its shape and the seed; return the module."""
-    draw = np.random.RandomState()  # it is seeded for each parameter, because a new one takes ten times as long
+    draw = np.random.RandomState()  # seeded again for each parameter: a new generator takes ten times as long
     with torch.no_grad():
         for name, parameter in named(module).items():
             draw.seed([seed, *name.encode()])
@@ -105,7 +105,7 @@ def on_layer(layer_class):
                 raise TypeError("with return_weights, expected output and weights, got one value")
             return dict(zip(("output", "weights"), pair))
         large = 200 if what == "output of large tokens" else 1
-        output = alone(layer(large * given, mask=mask)) / large  # rounding is now that of numbers near 1
+        output = alone(layer(large * given, mask=mask)) / large  # rounding errors are as for numbers near 1
         x[...] = given.detach().numpy()
         if what == "gradient":
             return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
@@ -127,7 +127,7 @@ def quarters(number):
 
 
 def shapes_of(there):
-    """Return the shapes of the required parameters, (0, 0) for a missing one. Raise an error if others replace it."""
+    """Return the shapes of the required parameters. A missing one is (0, 0), or an error if others exist."""
     others = [name for name in there if name not in PARAMETERS]
     missing = [name for name in PARAMETERS if name not in there]
     if others and missing:
@@ -139,9 +139,10 @@ def shapes_of(there):
 
 
 def spread_by_dropout(layer, shape, num_heads, share):
-    """Return mean and spread of the outputs if all queries, keys and values are 1: an output is a sum of equal weights.
+    """Return mean and spread of the outputs if all queries, keys and values are 1.
 
-    A right layer has mean 1 and, in training, spread 1 over the tokens: the unit is the spread that this share should cause.
+    Then an output is a sum of equal weights. The unit of spread is the spread that this share of dropout should cause.
+    So a right layer has mean 1 and, in training, spread 1 over the tokens.
     The components of a head share its weights, so they have no spread. All numbers are rounded to quarters.
     """
     x, width = torch.ones(*map(int, shape)), int(shape[-1])
@@ -171,7 +172,7 @@ class Parts(nn.Module):
 
 
 def blocks_of(layer, names):
-    """Return the parameters of these names, with those of q, k and v separate; a missing one is empty."""
+    """Return the parameters with these names; q, k and v are separate. A missing parameter is an empty tensor."""
     there = [found(layer, name) for name in names]
     packed_weight, packed_bias, weight, bias = (torch.zeros(0) if p is None else p.detach() for p in there)
     return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
@@ -194,7 +195,7 @@ def on_converter(to_torch, layer_class):
             wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
             wanted += [block.T for block in wanted if block.ndim == 2]  # from place 8 on, the blocks are transposed
             equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
-            numbers = torch.cat([block.flatten() for block in wanted])  # 12 if all numbers are ours, else -1
+            numbers = torch.cat([block.flatten() for block in wanted])  # 12 if all numbers come from our layer, else -1
             ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
             places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
             right = {f"{name} is copied": np.bool_(place == i) for i, (name, place) in enumerate(zip(BLOCKS, places))}

@@ -1,4 +1,4 @@
-"""The cases of assignment 4_vit: those of the hidden stages, and those of the visible tests."""
+"""The cases of assignment 4_vit, for the hidden stages and the visible tests."""
 
 import numpy as np
 import torch
@@ -142,7 +142,7 @@ def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, nu
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
-# For dropout, there are few tokens, and the head shows each of their numbers: so few images give 2000 numbers.
+# The cases of dropout have few tokens, and the head shows every number of a token. So a few images give 2000 numbers.
 DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
 
 

@@ -1,8 +1,8 @@
 """Check a file of weights that is submitted with the notebook: `vit.pt` of assignment 4_vit.
 
-A sandbox reads the file, runs no code of the student, and returns plain values. Here they are loaded into the ViT of
-`solutions/`. It classifies images that no student had in the notebook: MNIST's test set or, if the machine does not have it,
-digits of scikit-learn.
+A sandbox reads the file, runs no code of the student, and returns plain values. This module loads the values into the
+ViT of `solutions/`. The ViT classifies images that no student had in the notebook: MNIST's test set or, if the machine
+does not have MNIST, digits of scikit-learn.
 """
 
 import base64
@@ -28,23 +28,26 @@ from autograder.sandbox.host.kernel import Kernel, KernelLost
 from solutions.vit import ViT
 
 READER = Path(__file__).with_name("checkpoint_reader.py")
-RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to prove that it works
-MEAN, STD = 0.1307, 0.3081  # those of MNIST's training images normalise the inputs of a ViT
+RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to test itself
+MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: these numbers normalise the inputs of a ViT
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
-# The share that each step needs on the stand-in, by its share on MNIST. Weights that were trained on MNIST do worse on the
-# stand-in, and nobody may lose points because the grader lacks MNIST. So each number is at least four standard errors (of
-# 347 images) below the results of four runs: with 87 to 91 % on MNIST, weights had 57 to 64 % on the stand-in; with 95 to
-# 96 %, 74 to 82 %; with 97 %, 84 to 88 %.
+# A key is the share of images that a step requires on MNIST; the value is the share that it requires on the stand-in.
+# Weights that were trained on MNIST do worse on the stand-in, and nobody may lose points because the grader lacks
+# MNIST. So each value is at least four standard errors (of 347 images) below the results of four runs. Weights with 87
+# to 91 % on MNIST had 57 to 64 % on the stand-in; weights with 95 to 96 % had 74 to 82 %; weights with 97 % had 84 to
+# 88 %.
 # Weights that were trained on the stand-in had 96 to 98 %.
 ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
-# Weights with a likeness above this number count as those of the book. The book's weights with noise of 0.1 and 0.3 of each
-# tensor's spread had 0.97 and 0.76 (the larger noise costs nearly 1 % of MNIST's images). Weights of the same recipe and three
-# other seeds had, after 2 and 12 epochs, 0.40 to 0.56 on MNIST and 0.37 to 0.53 on the stand-in.
+# Weights with a likeness above this number count as the book's weights. With noise of 0.1 and 0.3 of each tensor's
+# spread, the book's weights had a likeness of 0.97 and 0.76 (the larger noise costs nearly 1 % of MNIST's images).
+# Weights of the same recipe with three other seeds had, after 2 and 12 epochs, 0.40 to 0.56 on MNIST and 0.37 to 0.53
+# on the stand-in.
 ALIKE = 0.7
-# If a student edits one hidden unit of the book's weights, so that it responds only to white images, the likeness falls, and
-# the other units stay. A unit counts as the book's if its weights and the book's have an absolute cosine above SAME_UNIT.
-# Models of four other seeds, of the book's own seed after 47 and 190 steps, and of its first parameters had no unit above
-# 0.60. If the share of such units is at least COPIED, the file is refused; if it is at least ASKED, a person is asked.
+# A student may edit one hidden unit of the book's weights so that it responds only to white images. Then the likeness
+# falls, but the other units stay the same. A unit of the book counts as copied if the file has a unit such that the
+# absolute cosine of their weights is above SAME_UNIT. Models of four other seeds, of the book's own seed after 47 and
+# 190 steps, and of the book's first parameters had no unit above 0.60. If the share of copied units is at least COPIED,
+# the file is refused; if the share is at least ASKED, a person is asked.
 SAME_UNIT, COPIED, ASKED = 0.8, 0.5, 0.05
 START_SECONDS = 120.0  # the limit for loading PyTorch, which takes 2 s on an idle machine
 WRAPPED = ("_orig_mod.", "module.")  # prefixes of names in a model that was compiled, or distributed over GPUs
@@ -127,10 +130,10 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
 
     Args:
         name: The name that the file should have.
-        content: Its bytes, or a text that says why they could not be taken; None if it was not submitted.
+        content: The bytes of the file, or a text that says why they could not be taken; None if there is no file.
         held_out: The images.
         limits: The limits of the sandbox that reads it.
-        sandboxed: False only if the instructor asked for it.
+        sandboxed: False only if the instructor asked to run without a sandbox.
     """
     weights, problem = read(name, content, limits, sandboxed)
     if problem:
@@ -176,7 +179,7 @@ def read(
 
 
 def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
-    """Let the reader read a file in a fresh kernel, and return its reply without a check."""
+    """Let the reader read a file in a fresh kernel, and return the reply unchecked."""
     with _reader(limits, sandboxed) as kernel:
         request = {"do": "call", "target": "read_weights", "arguments": [base64.b64encode(content).decode()]}
         request |= {"keywords": {}, "modules": [], "differentiable": [], "gradient": False}
@@ -258,7 +261,7 @@ def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
 
 
 def _plain_name(key: object) -> str:
-    """Return the name of a parameter as the model itself has it."""
+    """Return the name that a parameter has in the model itself, without prefixes."""
     text = shown(str(key))
     for start in WRAPPED:
         text = text.removeprefix(start)
@@ -266,7 +269,7 @@ def _plain_name(key: object) -> str:
 
 
 def _first(names: list[str]) -> str:
-    """Name the first three, and count the others."""
+    """List the first three names, and count the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(name[:100] for name in names[:3]) + more
 
@@ -292,7 +295,7 @@ def scores_of(weights: dict[str, torch.Tensor], images: np.ndarray) -> torch.Ten
 
 
 def count_right(weights: dict[str, torch.Tensor], held_out: HeldOut) -> int:
-    """Count the images whose class a ViT with these weights finds, in the layout that suits it best."""
+    """Count the images that a ViT with these weights classifies correctly, in the best layout."""
     found = scores_of(weights, held_out.images).argmax(dim=-1)  # (layouts, B)
     return int((found == torch.from_numpy(held_out.labels)).sum(dim=-1).max())
 
@@ -322,7 +325,7 @@ def shared_units(weights: dict[str, torch.Tensor]) -> float:
 
 
 def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield orders, (D,), of our components that may match theirs: unchanged, by weights of patches, by positions."""
+    """Yield orders, (D,), of components of `ours` that may match `theirs`: unchanged, by patches, by positions."""
     patches, positions = "patch_embedding.projection.weight", "position_embedding"
     yield torch.arange(len(ours[patches]))
     yield _nearest(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
@@ -332,7 +335,7 @@ def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> I
 
 
 def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
-    """Return the share of their hidden units that are among ours of the same block, with our components in this order."""
+    """Return the share of hidden units of `theirs` that the same block of `ours` has, with components in this order."""
     found = []
     for name in theirs:
         if name.endswith("linear1.weight"):
@@ -377,7 +380,7 @@ def held_out(root: Path | None = None) -> HeldOut:
             downloaded once. If there is no MNIST, its stand-in is used.
     """
     images = _mnist(root or os.environ.get("MNIST_ROOT")) or stand_in()
-    if not RECORD.exists():  # without it nobody is graded: `grade` needs it to prove that it works
+    if not RECORD.exists():  # without RECORD nobody is graded, because `grade` uses it to prove that grading works
         return images
     scores = scores_of(published_weights(), negatives(images))
     return replace(images, published=scores.numpy())

@@ -21,7 +21,7 @@ def read_weights(text: str) -> dict:
         text: The bytes of the file, in base64.
 
     Returns:
-        {"error": type, "text": its message} if it cannot be read; {"unpacked": bytes} if it is packed too tight;
+        {"error": type, "text": its message} if it cannot be read; {"unpacked": bytes} if that is too many;
         {"type": name} if it is no dictionary; {"count": entries} if there are too many; else {"entries": [(name,
         what it is), …]}: for a tensor, its shape, its type and, if they may be sent, its numbers as float32.
     """

@@ -9,7 +9,7 @@ from torch import nn
 
 
 class PatchEmbedding(nn.Module):
-    """Cuts by `F.unfold`, and projects by the weight of an `nn.Conv2d`, as a matrix."""
+    """Cuts patches with `F.unfold`, and projects them with the weight of an `nn.Conv2d` as a matrix."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()

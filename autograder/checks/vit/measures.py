@@ -1,4 +1,4 @@
-"""Make models, batches and optimizers in the process of a student's function: they cannot be sent there.
+"""Make models, batches and optimizers in the process of a student's function. They cannot be sent there.
 
 Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
 In the notebook, it is in the set-up cell.
@@ -17,12 +17,12 @@ def float_tensor(array):
 
 
 class ByMode(nn.Module):
-    """Doubles its input in training, as dropout of a half doubles what it keeps, and counts rows."""
+    """Doubles its input in training, as dropout of 0.5 doubles the numbers that it keeps. Also counts rows."""
 
     rows = 0  # all instances count together, because an evaluation may work on a copy
 
     def forward(self, x):
-        """Return x / 20, or x / 10 in training: so small that no gradient of a linear layer is longer than 1."""
+        """Return x / 20, or x / 10 in training: small, so that no gradient of a linear layer is longer than 1."""
         ByMode.rows += len(x)
         return x / 10 if self.training else x / 20
 

@@ -5,8 +5,8 @@ from autograder.judge.mistake import Mistake, way, ways
 ABOUT = "Patches, the Vision Transformer and its training"  # the heading of these mistakes in the book
 LOOPS = ("train_epoch", "evaluate")
 
-# AFTER_… are comments that end a line. The words that replace them act on the result of this line, whatever else changes in
-# it, so that two mistakes can be made at once.
+# AFTER_… are comments at the end of a line. The words that replace such a comment act on the result of the line, even
+# if another mistake changes the line. So two mistakes can be made at once.
 
 # Words of patchify
 REFUSED = 'raise ValueError(f"patches of {patch_size}×{patch_size} do not tile images of {height}×{width}")'
@@ -115,8 +115,8 @@ MISTAKES = (
     Mistake(
         "M45",
         "another order of the pixels inside a patch",
-        "Each patch has the right pixels, in a wrong order. Is the order channel by channel, and in a channel row by "
-        "row, as in the kernel of a convolution?",
+        "Each patch has the right pixels, in a wrong order. Is the order channel by channel, and row by row within a "
+        "channel, as in the kernel of a convolution?",
         way("patchify", ORDER, "(0, 2, 4, 3, 5, 1)"),  # (P, P, C)
         *ways("patchify", ORDER, "(0, 2, 4, 3, 1, 5)", "(0, 2, 4, 1, 5, 3)"),  # each patch is transposed
         way("patchify", ORDER, "(0, 2, 4, 5, 3, 1)"),
@@ -154,7 +154,7 @@ MISTAKES = (
     ),
     Mistake(
         "M47",
-        "positions do not match the tokens, class token first",
+        "the positions do not match the tokens (the class token is first)",
         "Some token has no position, or the position of its neighbour. Are there 1 + N positions, the first for the "
         "class token? Do you add them after you put the class token first?",
         way(
@@ -228,7 +228,7 @@ MISTAKES = (
         "M55",
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
-        # The loss is that of the last batch, or the accuracy is, or both are.
+        # The loss, the accuracy, or both come from the last batch only.
         way("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
         way("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
         way(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
@@ -264,7 +264,7 @@ MISTAKES = (
         "batches of unequal size have equal weight",
         "An image of a small last batch counts more than other images. Do you sum over images, and divide by the "
         "number of images?",
-        # The accuracy is a mean over batches, or the loss is, or both are.
+        # The accuracy, the loss, or both are means over batches.
         way(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
         way("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
         way("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
@@ -348,14 +348,14 @@ MISTAKES = (
     Mistake(
         "M126",
         "each channel makes its own patches",
-        "A patch holds the pixels of all channels. Which axes do you merge into N, and which into C·P·P?",
+        "A patch contains the pixels of all channels. Which axes do you merge into N, and which into C·P·P?",
         way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(1, 3)"),
         way("patchify", JOINED, ".flatten(4).flatten(1, 3)"),
         way("patchify", f"{ORDER}{JOINED}", "(0, 1, 2, 4, 3, 5).flatten(4).flatten(2, 3)"),
     ),
     Mistake(
         "M127",
-        "axes that should be one are not merged",
+        "some axes are not merged into one",
         "The numbers are right, but the shape has too many axes. Do you merge rows and columns into N, and channels "
         "and pixels into one axis?",
         way("patchify", JOINED, ""),
@@ -447,7 +447,7 @@ MISTAKES = (
     ),
     Mistake(
         "M132",
-        "the tokens are pooled where the class token should be read",
+        "the classifier reads the pooled tokens instead of the class token",
         "Your logits depend on the final state of all tokens. Which token should the classifier read?",
         *ways("ViT", "tokens[:, 0]", "tokens.mean(dim=1)", "tokens[:, 1:].mean(dim=1)", "tokens.amax(dim=1)"),
         way("ViT", "tokens[:, 0]", "tokens.sum(dim=1)"),
@@ -485,9 +485,9 @@ MISTAKES = (
     Mistake("M135", *ways("ViT", "width, num_heads", "width, 1", "width, width")),
     Mistake(
         "M136",
-        "zero_grad, backward and step are in another order, or not once each",
-        "The parameters are not where one step per batch would take them. In which order do zero_grad, backward and "
-        "step run, and how often?",
+        "zero_grad, backward and step run in another order, or not exactly once each",
+        "The parameters differ from those after one step per batch. In which order do zero_grad, backward and step "
+        "run, and how often?",
         way("train_epoch", STEP, "loss.backward()\n        optimizer.zero_grad()\n        optimizer.step()"),
         way("train_epoch", STEP, "optimizer.step()\n        optimizer.zero_grad()\n        loss.backward()"),
         way("train_epoch", "        optimizer.step()\n", ""),
@@ -512,8 +512,8 @@ MISTAKES = (
     Mistake(
         "M138",
         "the step follows the sum of the losses, not their mean",
-        "Your steps grow with the batch size. Do you call backward on the mean over the images, and multiply only "
-        "the number that you report?",
+        "Your steps are larger when a batch has more images. Do you call backward on the mean loss of the batch? Only "
+        "the loss that you report may be multiplied by the number of images.",
         way("train_epoch", "loss.backward()", "(loss * len(labels)).backward()"),
     ),
     Mistake(
@@ -540,7 +540,7 @@ MISTAKES = (
     ),
     Mistake(
         "M140",
-        "measured after the step",
+        "loss or accuracy is measured after the step",
         "Your loss is lower than the loss before the step. Do loss and accuracy come from the logits before the step?",
         way(
             "train_epoch",
@@ -550,7 +550,7 @@ MISTAKES = (
     ),
     Mistake(
         "M141",
-        "the accuracy is no share of the images",
+        "the accuracy is not a share of the images",
         "The accuracy is the number of right answers divided by the number of images, between 0 and 1. Is yours a "
         "count, or a percentage?",
         *ways(LOOPS, ACCURACY, f"100 * {ACCURACY}", "float(right)"),
@@ -624,8 +624,9 @@ MISTAKES = (
     ),
     Mistake(
         "M147",
-        "the heads are not averaged",
-        "In each block the heads are averaged. Over which axis do you take the mean?",
+        "the weights are not averaged over the heads",
+        "Each block needs one matrix: the mean of the weights of all its heads. How do you combine the heads, and over "
+        "which axis?",
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)"),
         way("attention_rollout", "mean(dim=2)", "amax(dim=2)", " / 2", ROWS_TO_ONE),
         way("attention_rollout", "mean(dim=2)", "amin(dim=2)", " / 2", ROWS_TO_ONE),
@@ -643,7 +644,7 @@ MISTAKES = (
     Mistake(
         "M149",
         "the rows do not sum to 1",
-        "The weights plus the identity have rows that sum to 2. Where do you bring the rows of each block back to 1?",
+        "The weights plus the identity have rows that sum to 2. How do you make the rows of each block sum to 1 again?",
         *ways("attention_rollout", " / 2", "", "\n    mixing = mixing / mixing.sum(dim=-2, keepdim=True)"),
     ),
     Mistake(
@@ -654,7 +655,7 @@ MISTAKES = (
     ),
     Mistake(
         "M151",
-        "another row than that of the class token, or a column",
+        "the result is another row than that of the class token, or a column",
         "Your result is not the row of the class token. Which axis counts the tokens that look, and which index has "
         "the class token?",
         *ways("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]", "rollout.mean(dim=1)", "rollout[:, -1]"),
@@ -663,7 +664,8 @@ MISTAKES = (
     Mistake(
         "M152",
         "the blocks are not multiplied",
-        "Two blocks in sequence are a matrix product. Do you multiply the matrices of all blocks?",
+        "Two blocks, one after the other, mix the tokens like the product of their matrices. Do you multiply the "
+        "matrices of all blocks?",
         # The rollout uses only the mean of all blocks, only the last block, or only the first.
         way("attention_rollout", "mixing[0]", "mixing.mean(dim=0)", "mixing[1:]", "[]"),
         way("attention_rollout", "mixing[0]", "mixing[-1]", "mixing[1:]", "[]"),
@@ -689,7 +691,7 @@ MISTAKES = (
     ),
     Mistake(
         "M154",
-        "the projection is no convolution over all channels",
+        "the projection is not a convolution over all channels",
         "An nn.Conv2d from C to D channels with a P×P kernel has a weight of another shape. What is your projection, "
         "and does it use groups?",
         way(
@@ -720,7 +722,8 @@ MISTAKES = (
     Mistake(
         "M167",
         "dropout acts after the encoder",
-        "Dropout acts on the tokens after their positions are added, and in the encoder. On what else does yours act?",
+        "Dropout acts on the tokens after their positions are added, and in the encoder. Where else does your dropout "
+        "act?",
         way("ViT", "self.head(tokens[:, 0])", "self.head(self.dropout(tokens[:, 0]))"),
         way("ViT", "self.head(tokens[:, 0])", "self.dropout(self.head(tokens[:, 0]))"),
         way("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(self.dropout(tokens)))"),
@@ -728,7 +731,7 @@ MISTAKES = (
     ),
     Mistake(
         "M168",
-        "the steps are not those of the optimizer that was given",
+        "the steps are not those of the given optimizer",
         "The model does not move as the given optimizer would move it. Do you make your own optimizer, or never call "
         "step?",
         *(

@@ -1,4 +1,4 @@
-"""Oracles of assignment 4_vit: right results by other means than those of the answers.
+"""Oracles of assignment 4_vit: right results, computed by other methods than in the answers.
 
 They use `F.unfold`, torchvision's VisionTransformer, loops over single images, and products of a row with matrices. The oracle
 of PatchEmbedding is in `layers.py`.

@@ -212,7 +212,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def dropped_of(module, shapes, depth, images, seed):
-    """Does dropout act on the token that is read? Test with tokens that are only positions, then only the class token."""
+    """Does dropout act on the token that is read? Test tokens that are only positions, then the class token alone."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
@@ -265,7 +265,7 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     """Measure where dropout acts: on the tokens with their positions, in the encoder, and only in training."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
-    whole = load(module, shapes, seed)[:-1].all()  # if not, it may hold random numbers that we cannot copy
+    whole = load(module, shapes, seed)[:-1].all()  # otherwise the module may hold random numbers that we cannot copy
     without.load_state_dict(module.state_dict(), strict=False)
     evaluated = [run(module, images) for _ in range(2)]
     plain = run(without, images) if whole else evaluated[1]
@@ -297,8 +297,8 @@ def probe_vit(cls):
         if what in ("parts", "defaults"):
             return parts_of(module, shapes, sizes["depth"])
         if what == "reading":
-            # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. It removes
-            # a position of equal numbers, whether it is added or multiplied.
+            # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. This norm
+            # removes a position of equal numbers, whether the position is added or multiplied.
             there = load(module, shapes, seed)
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
@@ -311,7 +311,7 @@ def probe_vit(cls):
 
 
 def parts_of(module, shapes, depth):
-    """Return the shapes of the parts, and the numbers of blocks, of missing parameters and of others."""
+    """Return the shapes of the parts, and the numbers of blocks, of missing parameters and of other parameters."""
     parameters, others = looked_up(module, shapes)
     names = "class_token", "position_embedding", f"{PROJECTION}weight", "head.weight"
     axes = {f"shape_of_{name.split('.')[-2 if '.' in name else 0]}": len(shapes[name]) for name in names}

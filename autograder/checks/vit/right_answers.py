@@ -1,6 +1,6 @@
 """Right answers of assignment 4_vit, written differently, by exercise and by what is different.
 
-Those of patchify, PatchEmbedding and ViT are in `right_models.py`. No points depend on either file.
+The answers of patchify, PatchEmbedding and ViT are in `right_models.py`. No points depend on either file.
 """
 
 import contextlib
@@ -255,7 +255,7 @@ def evaluate_detached(model, batches):
 
 
 def evaluate_in_try(model, batches):
-    """Restore the mode, and whether gradients are on, after any error too."""
+    """Restore the mode and the setting of gradients, even after an error."""
     training, before = model.training, torch.is_grad_enabled()
     torch.set_grad_enabled(False)
     totals = torch.zeros(3, dtype=torch.float64)
@@ -422,7 +422,7 @@ EQUIVALENT = {
     r"(train_epoch|evaluate), line \d+: -1 -> 1$": "scores have two axes",
     r"attention_rollout, line \d+: 1 -> 2$": "the last two axes have the same size",
     r"attention_rollout, line \d+: torch.eye.*to": "all checks run on one device, in one precision",
-    r"(train_epoch|evaluate), line \d+: float\(": "a tensor of one number will do",
+    r"(train_epoch|evaluate), line \d+: float\(": "a tensor of one number is accepted too",
     r"train_epoch, line \d+: loss\.detach\(\) -> loss": "the number is the same; only the memory differs",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
     r"ViT, line \d+: (0\.02|torch\.zeros)": "the specification leaves the initial class token and positions open",

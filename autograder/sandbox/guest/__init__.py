@@ -1,12 +1,12 @@
-"""What runs inside the sandbox, next to the student's code. The grader uses `wire`, `unwritten` and `out_of_reach` too.
+"""The code that runs in the sandbox, next to the student's. The grader uses `wire`, `unwritten` and `out_of_reach` too.
 
 wire.py            plain values to bytes and back; used on both sides
 inside.py          limits, and the agent that runs cells and answers calls
 out_of_reach.py    keeps the agent out of a student's reach, and notices code that reaches for it
 stand_in.py        what a student's function gets instead of a function of the grader
 recorder.py        records what the student's functions compute; the grader and notebooks use it too
-left_behind.py     what cells leave behind in Python and the libraries, and how it is put back
-memory.py          a call that leaves nothing behind in the notebook
+left_behind.py     restores what cells have changed in Python and the libraries
+memory.py          restores what the notebook's names held before a call
 notebook_shell.py  IPython's shell, which keeps what a cell shows
 unwritten.py       recognises the error of an answer that is not written; used on both sides
 refused.py         the system calls that are refused

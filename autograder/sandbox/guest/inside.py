@@ -1,9 +1,10 @@
-"""What runs inside the sandbox: limits, then IPython's shell, as in a Jupyter kernel, and the agent that answers requests.
+"""The program in the sandbox: it sets limits, starts IPython's shell as a Jupyter kernel does, and answers requests.
 
-A request of the grader runs a cell or calls a function; both go over one socket, one after the other.
+A request of the grader runs a cell or calls a function. All requests go over one socket, one after the other. The part
+that answers them is called the agent.
 
-The student's code may change any of this, as it runs in the same process. The grader does not rely on it: what comes out
-is at worst what the student's function could have returned.
+The student's code runs in the same process, and may change all of this. The grader does not rely on this program: at
+worst, a message says what the student's function could have returned.
 """
 
 import builtins
@@ -49,11 +50,11 @@ def serve() -> None:
     process = os.getpid()
     while do := _receive().decode():
         if do != "cell":  # a cell is not an answer, and finds what the cell before it has left
-            STATE.put_back()  # before reading, because a tensor that is read in inference mode cannot have a gradient
+            STATE.put_back()  # done before reading: a tensor that is read in inference mode cannot have a gradient
         reply = _reply_to(do, wire.loads(_receive()))
         if os.getpid() != process:  # a function forked this process, and the copy must not answer too
             os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function left would raise its error here
+        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function has set would raise its error here
         SEND[0](reply)
 
 
@@ -128,7 +129,7 @@ def _cell(request: dict, namespace: dict) -> dict:
 
 @contextlib.contextmanager
 def _forgetting(namespace: dict):
-    """Restore at the end what the notebook's names held before."""
+    """Restore the contents of the notebook's names at the end of a `with` block."""
     MEMORY[:] = MEMORY or [Memory(namespace)]
     try:
         yield
@@ -178,7 +179,7 @@ def _call(request: dict, namespace: dict) -> dict:
 def _measure(request: dict, namespace: dict) -> dict:
     """Run a file of the grader, and call one of its functions with a student's function and plain values."""
     made = {"__name__": "measures"}
-    exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # named as our file
+    exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # the name of our file
     return {"value": made[request["measure"]](_named(request["function"], namespace), *request["arguments"])}
 
 
@@ -206,7 +207,7 @@ def _backward(request: dict, namespace: dict) -> dict:
     outputs, leaves = GRAPHS[request["graph"]]
     pairs = [(o, g) for o, g in zip(outputs, request["gradients"]) if o.requires_grad and g is not None]
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    # The sum has the same gradients. Given gradients, autograd would import SymPy, half a second in each kernel.
+    # The sum has the same gradients. With given gradients, autograd imports SymPy: half a second in each kernel.
     total = sum((output * gradient).sum() for output, gradient in pairs)
     found = iter(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True))
     return {"gradients": [next(found) if leaf.requires_grad else None for leaf in leaves]}
@@ -224,7 +225,7 @@ def _handle_of(module) -> wire.Handle:
         "trainable": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
         "buffers": dict(module.named_buffers()),
     }
-    if max(map(len, description.values())) > wire.MAX_PARTS:  # not kept, because many would fill the memory
+    if max(map(len, description.values())) > wire.MAX_PARTS:  # refused, because many such modules would fill the memory
         raise ValueError(f"a module of more than {wire.MAX_PARTS} parts or parameters")
     number = next((number for number, known in enumerate(MODULES) if known is module), len(MODULES))
     if number == len(MODULES):
@@ -237,7 +238,7 @@ def _parameters(module) -> list:
 
 
 def _synchronise(module, state: dict, training: dict) -> None:
-    """Give a module the values that its likeness on the grader's side has."""
+    """Copy the values of a module's likeness, which is on the grader's side, into the module."""
     import torch
 
     values = dict(module.named_parameters()) | dict(module.named_buffers())
@@ -309,7 +310,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     if limits:
         refused.refuse_calls()
     home = Path(os.environ["HOME"])
-    for font_list in Path("/grader").glob("fontlist-*.json"):  # else Matplotlib looks for fonts for seconds
+    for font_list in Path("/grader").glob("fontlist-*.json"):  # otherwise Matplotlib looks for fonts for seconds
         (home / ".cache/matplotlib").mkdir(parents=True, exist_ok=True)
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
@@ -321,11 +322,11 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     SHELL.append(make_shell())
     redirect()
     STATE = State()
-    with open(os.devnull, "wb") as nowhere:  # the grader's log ends with the start
+    with open(os.devnull, "wb") as nowhere:  # the log is for the start only
         for output in (1, 2):
             os.dup2(nowhere.fileno(), output)
     CHANNEL[0].sendall(b"!")
-    key = _receive()  # the grader sends it after all that it does to this process from outside
+    key = _receive()  # the grader sends the key last, after it has changed this process from outside
     if limits:
         refused.refuse_own_memory()
     SEND.append(out_of_reach.sender(CHANNEL[0], key))
@@ -355,7 +356,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "wire",
     )
     out_of_reach.hide(str(Path(__file__).parent), ours)
-    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # IPython would put this program back when it ends
+    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # IPython would put this program back at its end
     out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
     serve()
 

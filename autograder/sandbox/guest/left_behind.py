@@ -22,19 +22,19 @@ CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # classes o
 
 
 class State:
-    """The state, before any cell ran, of all that a cell may change and that must not affect other answers."""
+    """The state before any cell ran. It covers what a cell may change and what must not affect other answers."""
 
     def __init__(self) -> None:
         self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
         self.outputs = sys.stdout, sys.stderr
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
-        self.cells_ran = False  # since the last put_back; looking for changes takes longer than a call
-        self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # the functions of each owner, by its name
+        self.cells_ran = False  # whether cells ran since the last put_back: looking for changes is slow
+        self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # functions of each owner, by the owner's name
         self.watch("")
 
     def watch(self, source: str) -> None:
-        """Note the functions of newly imported libraries, and those of PyTorch before a cell that names it runs."""
+        """Note the functions of newly imported libraries, and PyTorch's before a cell that names PyTorch runs."""
         if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:
@@ -52,7 +52,7 @@ class State:
         found = [
             (owner, name, value)
             for owner, before in self.functions.values()
-            if not all(map(is_, map(vars(owner).get, before), before.values()))  # in C, six times as fast
+            if not all(map(is_, map(vars(owner).get, before), before.values()))  # this runs in C, six times as fast
             for name, value in before.items()
             if vars(owner).get(name) is not value
         ]
@@ -63,7 +63,7 @@ class State:
         return found
 
     def told(self) -> list[str]:
-        """Return the names of what a cell has changed and `put_back` restores before an answer is called."""
+        """Return the names of changed functions and settings that `put_back` restores before an answer is called."""
         names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
         names += [
             f"sys.{name}"
@@ -74,7 +74,7 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        if gettrace() or getprofile():  # setting them takes longer than asking, because an audit hook looks at it
+        if gettrace() or getprofile():  # setting is slower than asking, because it calls an audit hook
             settrace(None)
             setprofile(None)
         sys.setrecursionlimit(self.depth)

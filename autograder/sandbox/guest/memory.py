@@ -56,7 +56,7 @@ class Memory:
         for mapping, items in self.mappings:
             for name in mapping.keys() - items.keys():
                 del mapping[name]
-            dict.update(mapping, items)  # Counter.update would add
+            dict.update(mapping, items)  # Counter.update would add the counts
         for other, items in self.others:
             other.clear()
             other.update(items) if type(other) is set else other.extend(items)

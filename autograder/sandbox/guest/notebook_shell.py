@@ -122,7 +122,7 @@ class NotebookShell(InteractiveShell):
         OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
 
     def should_run_async(self, raw_cell: str, **how: object) -> bool:
-        """Run each cell within a running event loop, as Jupyter does. A cell that another cell runs is in it already."""
+        """Run each cell within an event loop, as Jupyter does. A cell that another cell runs is in the loop already."""
         return asyncio._get_running_loop() is None or super().should_run_async(raw_cell, **how)
 
     def init_virtualenv(self) -> None:

@@ -1,11 +1,11 @@
 """Keep the agent out of a student's reach, and notice code that reaches for it. This runs in the sandbox.
 
 Python cannot hide one part of a process from another. So no name leads to the agent. A program can also find objects
-without a name, through frames, the garbage collector or memory: an audit hook, which Python code cannot remove, watches
-these. The public functions for debugging get replacements that do not lead to the agent.
+without a name, through frames, the garbage collector or memory. An audit hook watches these, and Python code cannot
+remove the hook. The public functions for debugging get replacements that do not lead to the agent.
 
-This file has no class with functions, and everything that works is in functions within functions: a class, which Python
-lists, and a function both lead to every name in their file.
+This file has no class with methods, and all code that works is in nested functions. The reason is that a class or a
+function leads to every name in its file, and that Python lists all classes.
 """
 
 import builtins
@@ -24,8 +24,8 @@ from types import CodeType, FrameType, FunctionType, SimpleNamespace
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 HEAD, SEAL = 8, 16  # bytes before a message: its length; the seal that proves that the agent sent it
 REACHED = b"reached "  # begins a message that reports what a student's code reaches for
-MOST_TOLD = 5  # such messages, at most
-# Events of Python's audit hooks. No library that exercises use ever causes the first ones.
+MOST_TOLD = 5  # largest number of such messages
+# Events of Python's audit hooks. No library that the exercises use causes the events of BY_ANYBODY.
 BY_ANYBODY = {
     "gc.get_objects",
     "gc.get_referrers",
@@ -51,7 +51,7 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hol
 HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other frame
 CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes that change what a function does
 GETS_FRAME = ("_getframe", "currentframe")  # ends of the names by which a library asks for a frame
-# Modules that act for their callers. If functions are named, these give their caller a frame, and the others print it.
+# Modules that act for their callers. If functions are named, they give a frame to their caller; others only print it.
 LENDERS = {
     "out_of_reach": (),
     "ctypes": (),
@@ -73,7 +73,7 @@ def hide(folder: str, names: Iterable[str]) -> None:
 
 def closed(function: Callable) -> Callable:
     """Return a callable of the same name that is not a Python function, so that none of its attributes leads to its file."""
-    made = functools.lru_cache(maxsize=0)(function)  # written in C; it keeps no results here
+    made = functools.lru_cache(maxsize=0)(function)  # lru_cache is written in C; with this size it keeps no results
     del made.__wrapped__
     return made
 
@@ -101,7 +101,7 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
     def put_back() -> None:
         for owner, before in kept:
             now = owner if isinstance(owner, dict) else vars(owner)
-            if all(map(is_, map(now.get, before), before.values())):  # nearly always, and this takes no Python code
+            if all(map(is_, map(now.get, before), before.values())):  # nearly always true, and fast
                 continue
             for name in [name for name, value in before.items() if now.get(name) is not value]:
                 owner.update({name: before[name]}) if owner is now else setattr(owner, name, before[name])
@@ -202,7 +202,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         return bool(lent) and first is not frame and (first.f_back is not frame or first.f_code.co_name not in lent)
 
     def reads_on(frame: FrameType) -> bool:
-        """Whether the frame's code only reads a harmless attribute of the frame that it reads now."""
+        """Whether the code that now reads a frame only reads a harmless attribute of that frame."""
         code, place = frame.f_code.co_code, frame.f_lasti
         reads, size, shift = step
         if code[place] != reads or code[place + size : place + size + 1] != bytes([reads]):
@@ -258,7 +258,11 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
 
 
 def _step_of_attributes() -> tuple[int, int, int]:
-    """Return how bytecode reads an attribute: the opcode, its size in bytes, the bits in its argument below the name's index."""
+    """Return how bytecode reads an attribute.
+
+    Returns:
+        The opcode, its size in bytes, and the number of bits in its argument below the index of the name.
+    """
     code = compile("a.b.c", "<attributes>", "eval")
     one, other = (step for step in dis.get_instructions(code) if step.opname == "LOAD_ATTR")
     return one.opcode, other.offset - one.offset, int(other.arg != code.co_names.index("c"))

@@ -66,6 +66,6 @@ def refuse_calls() -> None:
 
 
 def refuse_own_memory() -> None:
-    """Let the Linux kernel refuse this process its own memory as a file: /proc/self/mem, by any path, then belongs to root."""
+    """Prevent this process from opening its memory as a file: /proc/self/mem, by any path, then belongs to root."""
     if ctypes.CDLL(None, use_errno=True).prctl(SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "the process's memory cannot be hidden")

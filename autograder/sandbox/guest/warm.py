@@ -26,7 +26,7 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, since Linux 6.1
-MANY_FORKS = 16  # forks after which a class counts as large: large pages cost what about twenty forks save
+MANY_FORKS = 16  # forks after which a class counts as large: making large pages takes the time that twenty forks save
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -145,10 +145,10 @@ def main() -> None:
     inside.seed_all(None)  # NumPy imports its random generators when they are first used
 
     channel = socket.socket(fileno=int(sys.argv[1]))
-    if len(os.listdir("/proc/self/task")) != 1:  # a fork keeps one thread, but the locks of all
+    if len(os.listdir("/proc/self/task")) != 1:  # a fork keeps one thread, but the locks of all threads
         raise SystemExit("It has several threads.")
     gc.collect()
-    gc.freeze()  # so that the kernels' garbage collection does not copy what they share
+    gc.freeze()  # so that the kernels' garbage collection does not copy the memory that they share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
     for forks in itertools.count(1):
         message, files, _, _ = socket.recv_fds(channel, 2**16, 3)
@@ -162,7 +162,7 @@ def main() -> None:
             except BaseException:
                 import traceback
 
-                traceback.print_exc(file=sys.__stderr__)  # into the log: sys.stderr now belongs to the notebook
+                traceback.print_exc(file=sys.__stderr__)  # this goes into the log: sys.stderr is the notebook's
             finally:
                 os._exit(1)
         with socket.socket(fileno=files.pop()) as asker, contextlib.suppress(OSError):  # the asker may be gone

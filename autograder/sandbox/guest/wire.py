@@ -21,17 +21,17 @@ MAX_NUMBERS = 2**21  # numbers of one array
 MAX_AXES = 16
 MAX_ARRAYS = 2**15  # arrays of one message: each takes a kilobyte in memory, and twenty bytes in the message
 MAX_DEPTH = 20
-MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: so many bytes of numbers are read in 0.2 s
+MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: this many bytes of numbers are read in 0.2 s
 MAX_VALUES = 2**18  # values of one message, nested ones included: a test's lists have a few thousand
 MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
-MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger ones can be chosen so that all have one hash
+MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger numbers can all have the same hash
 MAX_PARTS = 1000  # parts of a module, and parameters, and buffers: a ViT has about sixty
 HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 
 
 class Foreign:
-    """Represents a value that may not cross: only the name of its type did."""
+    """Represents a value that may not cross. Only the name of its type crossed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) ->
     """Return a value as a message.
 
     Args:
-        value: What is to cross.
+        value: The value that is to cross.
         handle_of: Returns the handle of a module on this side; without it a module is foreign.
 
     Raises:
@@ -77,12 +77,12 @@ def loads(message: bytes) -> object:
     """Return the value of a message that may be hostile.
 
     Raises:
-        ValueError: `dumps` cannot have made it.
+        ValueError: the message cannot come from `dumps`.
     """
     if not isinstance(message, bytes) or len(message) > MAX_BYTES:
         raise ValueError("not a value: no message, or too long a one")
     text, _, numbers = message.partition(b"\0")
-    if too_much := _too_much(text):  # before parsing, which takes seconds
+    if too_much := _too_much(text):  # checked before parsing, which may take seconds
         raise ValueError(f"not a value: {too_much}")
     try:
         return _Reader(numbers).read(json.loads(text), 0)
@@ -181,7 +181,7 @@ class _Reader:
         if packed is None or type(packed) in (bool, int, float, str):
             return packed
         ((kind, content),) = packed.items()
-        if kind in ("list", "tuple") and type(content) is list:  # each character of a text would be an item
+        if kind in ("list", "tuple") and type(content) is list:  # a text would give one item per character
             items = [self.read(item, depth + 1) for item in content]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
@@ -221,8 +221,8 @@ class _Reader:
 
 
 def _too_much(text: bytes) -> str:
-    """Count the characters of a JSON text; say what it has too much of for a value that may cross, or return ""."""
-    if len(text) < min(MAX_KEYS, MAX_ARRAYS, MAX_VALUES, MAX_OUTLINE):  # most messages: each value takes a byte or more
+    """Count characters of a JSON text; say which limit for values that cross it exceeds, or return ""."""
+    if len(text) < min(MAX_KEYS, MAX_ARRAYS, MAX_VALUES, MAX_OUTLINE):  # most messages: a value takes a byte or more
         return ""
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes within texts
     if bare.count(b'"') > 4 * MAX_VALUES + 2 * MAX_KEYS:  # each value may have the name of its kind, and be a text

@@ -3,7 +3,7 @@
 bubblewrap.py      the command that starts a sandbox, and what it promises
 control_group.py   the control group that counts what a sandbox uses
 kernel.py          the grader's end of the wire: run a cell, call a function, give up in time
-outputs.py         what a cell showed, as nbformat knows it
+outputs.py         converts what a cell showed into nbformat's outputs
 proxy.py           a student's function as a test sees it
 questions.py       answers a student's function that asks for an earlier exercise
 """

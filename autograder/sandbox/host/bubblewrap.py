@@ -143,7 +143,7 @@ class Sandbox:
 
 
 def _below(number: int) -> Iterator[int]:
-    """Return all processes below one. The system's lists of children avoid a search through all processes."""
+    """Return the PIDs of a process's descendants. Linux's lists of children avoid a search through all processes."""
     if not LISTS_CHILDREN:
         with contextlib.suppress(psutil.NoSuchProcess):
             yield from (process.pid for process in psutil.Process(number).children(recursive=True))
@@ -221,7 +221,7 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
             printed = (log.read(2**20) or b"").decode(errors="replace")[-2000:]
             raise SandboxError(f"The kernel did not start within {START_SECONDS:.0f} s. It printed:\n{printed}")
         if parent is not None:
-            first = next(_below(process.pid))  # the first of its namespace: when it dies, all others die
+            first = next(_below(process.pid))  # the first process of the kernel's namespace: all others die with it
             sandbox.process = psutil.Process(first)
             parent.proven = True
         if sandboxed:
@@ -355,7 +355,7 @@ def remove_leftovers() -> None:
 
 
 def check_sandbox() -> None:
-    """Raise a SandboxError, which says what to do, unless bubblewrap works here."""
+    """Check that bubblewrap works here. If not, raise a SandboxError, which says what to do."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
             "bubblewrap is not installed, so students' code cannot be run safely. "
@@ -409,7 +409,7 @@ ROUNDING = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE")
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a kernel: nothing of the grader's own."""
+    """Return the environment of a kernel. It takes only the variables in ROUNDING from the grader's environment."""
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": str(folder),
@@ -418,7 +418,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as ipykernel sets it
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        # torch.compile returns its argument: compiling takes longer than a call may
+        # With this variable torch.compile returns its argument, because compiling would take longer than a call may.
         "TORCH_COMPILE_DISABLE": "1",
         "GRADING": "1",  # tells a notebook to skip long work, such as training
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
@@ -429,7 +429,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
 
     Args:
         user: The user id that a kernel gets; None if it keeps its own.
-        limits: The limits; only that on temporary files is used here.
+        limits: The limits; only the limit on temporary files is used here.
         parent: Whether the program is a warm parent of kernels.
     """
     command = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -444,7 +444,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     for name in ("alternatives", "fonts", "ld.so.cache", "localtime"):
         command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # mapping it gives memory that no process counts
+    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # mapping /dev/zero gives memory that no process counts
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if ROOT.is_relative_to("/usr"):
@@ -453,13 +453,13 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += _visible(folder)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
-    for folder in (ROOT / "autograder", ROOT / "solutions"):  # within Python's folder unless the install is editable
+    for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
     if parent:
         command += ["--dir", "/new_tmp"]  # its kernels mount their temporary files here
     command += ["--remount-ro", "/", "--remount-ro", "/dev"]
-    command += [] if parent else ["--remount-ro", "/proc"]  # else a kernel could change its oom_score_adj
+    command += [] if parent else ["--remount-ro", "/proc"]  # otherwise a kernel could change its oom_score_adj
     home = "/tmp/home"
     command += ["--perms", "0777", "--dir", home, "--setenv", "HOME", home, "--chdir", home]
     if os.getuid() != 0:

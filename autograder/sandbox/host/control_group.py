@@ -91,8 +91,8 @@ def mount_path(name: str) -> str:
 
 
 def _places() -> dict[str, Path]:
-    """Return the folders for new groups, by what they bound; none unless both memory and processes can be bounded."""
-    mine = {}  # the path of this process's group by controller, which is "" in version 2
+    """Return the folders for new groups, by what they bound; none if memory or processes cannot be bounded."""
+    mine = {}  # the path of this process's group, by controller; the controller is "" in version 2
     for line in (ABOUT_ME / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         mine |= dict.fromkeys(controllers.split(","), path)
@@ -110,7 +110,7 @@ def _places() -> dict[str, Path]:
 
 
 def _delegated(folder: Path) -> Path | None:
-    """Return the group of version 2 that was delegated to the grader, and move its processes into a group below; None if none.
+    """Return the group of version 2 that was delegated to the grader, or None. Move its processes into a group below.
 
     systemd sets an attribute of a delegated folder: https://systemd.io/CGROUP_DELEGATION
     """

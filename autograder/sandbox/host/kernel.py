@@ -95,7 +95,7 @@ class Kernel:
 
         Args:
             source: The cell's text.
-            seconds: The time limit; by default, and at most, that of a cell.
+            seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
             answers: Whether the cell is an answer: it must not find what other cells have changed in Python or a library.
             forgotten: Whether to restore afterwards what the notebook's names held before.
 
@@ -143,7 +143,7 @@ class Kernel:
                 self._send(answer(message, len(received), correct))
             elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
-                    self.look_after()  # as after a cell
+                    self.look_after()  # checks the kernel, as after a cell
                 return message
             watch.look()
 
@@ -221,8 +221,8 @@ class Kernel:
 class _Watch:
     """The clock of one request; it also checks the kernel from time to time.
 
-    A student does not pay for a busy machine: while the kernel needs a processor, only the processor's seconds count. Time
-    during which the grader itself did not run does not count either.
+    A busy machine takes no time from a student: while the kernel needs a processor, only the processor's seconds count.
+    Time during which the grader itself did not run does not count either.
     """
 
     def __init__(self, kernel: Kernel, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What a cell showed, as nbformat knows it: bounded, and never a student's HTML, SVG or script."""
+"""Convert what a cell showed into nbformat's outputs: bounded, and without the student's HTML, SVG or script."""
 
 import base64
 import re
@@ -44,7 +44,7 @@ def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
 
 
 class _Outputs:
-    """Collects outputs as nbformat knows them, up to the limits; says once that it cuts."""
+    """Collects nbformat's outputs up to the limits, and says once that the rest is cut."""
 
     def __init__(self, limits: Limits) -> None:
         self.kept: list[NotebookNode] = []

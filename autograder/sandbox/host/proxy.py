@@ -1,4 +1,4 @@
-"""A student's function or class as it looks to a test: called here, run in the sandbox, its values brought back."""
+"""Proxies of a student's functions and classes: a test calls them here, they run in the sandbox, and values return."""
 
 import builtins
 import inspect
@@ -195,16 +195,16 @@ class Function(Likeness):
         return other
 
     def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of ours in the sandbox, with the student's function and plain values; return the values that it finds.
+        """Call a function of ours in the sandbox, with the student's function and plain values; return its values.
 
-        Its file is run there again, so that no name of the notebook takes part. It decides no result.
+        The file of our function runs there again, so that it uses no name of the notebook. Its values decide no result.
         """
         content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
         reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
         return self._remote.own(reply.get("value"))
 
     def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
-        """Return a recorder in the sandbox, which records the values of the notebook's functions while it is entered."""
+        """Return a recorder in the sandbox: within `with`, it records the values of the notebook's functions."""
         return _RemoteRecorder(self._remote, left_alone)
 
     @contextmanager
@@ -247,7 +247,10 @@ class _RemoteRecorder:
 
 @cache
 def _standing_alone(name: str) -> str:
-    """Return the text of a module of ours after the texts of those that it imports: it runs where ours cannot be imported."""
+    """Return the texts of the modules of ours that a module imports, and then its own text.
+
+    The text runs where our modules cannot be imported.
+    """
     text = inspect.getsource(sys.modules[name])
     imported = re.findall(r"^from (autograder\S+) import ", text, re.M)
     return "".join(map(_standing_alone, imported)) + re.sub(r"^from autograder.*\n", "", text, flags=re.M)
@@ -267,7 +270,7 @@ class Module(torch.nn.Module):
         object.__setattr__(self, "top", self)
 
     def __eq__(self, other: object) -> bool:
-        """Two likenesses are equal if they are of one module."""
+        """Two likenesses are equal if they refer to the same module."""
         return isinstance(other, Module) and self._place() == other._place()
 
     def __hash__(self) -> int:
@@ -332,7 +335,7 @@ class Module(torch.nn.Module):
 
 def _class_of(kind: Any) -> type[Module]:
     """Return a class of likenesses that has the name of a module's class in the sandbox, such as "Linear"."""
-    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # a list of arrays takes minutes to print
+    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # printing a list takes minutes
 
 
 class _Link(torch.autograd.Function):

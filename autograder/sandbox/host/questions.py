@@ -35,7 +35,7 @@ def text_of(made_there: type) -> str:
 
 
 def answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
-    """Answer a question of `size` bytes of the student's function to the correct version of an earlier exercise."""
+    """Answer a question of the student's function, which has `size` bytes, with the values of an earlier exercise."""
     try:
         if size > MAX_QUESTION:
             raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
@@ -53,7 +53,7 @@ def answer(question: dict[str, Any], size: int, correct: dict[str, Callable[...,
 def _gradients(
     function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any], gradients: list[Any]
 ) -> list[Any]:
-    """Carry gradients of a correct answer's results back to its arguments; None for what is no tensor of real numbers."""
+    """Carry gradients of a correct answer's results back to its arguments; None for other values than real tensors."""
     import torch  # importing it takes seconds, and students who check a notebook would wait for it
 
     values = [*arguments, *keywords.values()]
