@@ -1,1 +1,1 @@
-"""The answers, each once, read from top to bottom; `training/` trains, measures and compares the Vision Transformer."""
+"""The answers to the exercises. `training/` trains, measures and compares the Vision Transformer."""

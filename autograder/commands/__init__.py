@@ -1,4 +1,4 @@
-"""The commands, one function each, with their options, calls and output. `autograder.cli` lists them.
+"""The commands. Each is one function, with its options and its output. `autograder.cli` lists them.
 
-A command imports what it needs when it runs, so that `autograder --help` waits for nothing.
+A command imports what it needs when it runs, so that `autograder --help` is fast.
 """

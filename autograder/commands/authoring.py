@@ -91,7 +91,7 @@ def book(
         raise stopped("the book's pages always have the answers: use --solutions only with --pdf or --epub")
     with stopping_at(BookError), Bars() as bars:
         if pdf:
-            find_browser()  # checked before the pages, which take minutes
+            find_browser()  # checked first, because building the pages takes minutes
         page = build_book(progress=bars)
     say(f"Book: {page}")
     if epub:

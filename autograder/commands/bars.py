@@ -14,7 +14,7 @@ from autograder.commands.console import err
 
 
 class _Pace(ProgressColumn):
-    """The rate per minute, and the time that is left or, at the end, was needed."""
+    """The rate per minute, and the time left. At the end, the total time."""
 
     max_refresh = 0.5  # seconds between two updates
 
@@ -31,7 +31,7 @@ class _Pace(ProgressColumn):
 
 
 class Bars(Progress):
-    """A progress bar for each kind of work, from the beginning of that work; below the bars, the states of submissions.
+    """A progress bar for each kind of work that has begun. Below the bars are the states of submissions.
 
     Without a terminal a bar cannot move: a plain line says what begins and, every few seconds, how far it is.
     """
@@ -60,7 +60,7 @@ class Bars(Progress):
             self._say_how_far()
 
     def say(self, text: str) -> None:
-        """Say at once what is done, before there is anything to count."""
+        """Say at once what the command is doing, before there is anything to count."""
         self._said = text
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 

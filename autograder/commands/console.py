@@ -1,7 +1,7 @@
 """The output of commands: results on stdout, errors in one line on stderr, and exit codes.
 
-All that a command prints goes through the two consoles of this module, or `print_json`. Printed texts may come from
-students: none of them moves the cursor, changes a colour or turns the line around.
+Everything that a command prints goes through the two consoles of this module, or `print_json`. Printed texts may come
+from students. Such a text cannot move the cursor, change a colour, or reverse the direction of a line.
 """
 
 import errno
@@ -38,12 +38,12 @@ out, err = _SafeConsole(), _SafeConsole(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line of ours without breaking it, because people copy paths from it."""
+    """Print a line of the program without breaking it, because people copy paths from such lines."""
     out.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def say_of_others(text: str) -> None:
-    """Print a line with words of others, which may be unprintable."""
+    """Print a line with text from others, such as students. Unprintable characters are replaced."""
     say(shown(text))
 
 
@@ -62,7 +62,7 @@ def print_json(data: object) -> None:
 def stopped(error: object) -> typer.Exit:
     """Print an error in one line; return the exception that ends the command with 1.
 
-    Further lines of an error are indented, so that none of them looks like a line of ours.
+    Further lines of an error are indented, so that none of them looks like a line of the program.
     """
     text = "\n  ".join(str(error).splitlines())
     err.print(f"[bold red]autograder:[/] {escape(text)}", highlight=False, soft_wrap=True)
@@ -78,7 +78,7 @@ def stopping_at(*errors: type[Exception]) -> Iterator[None]:
         raise stopped(error) from None
 
 
-# Errors that a person can correct, and how. Any other error of a file is our mistake, and shows its traceback.
+# Errors that a person can correct, and how. Any other file error is a bug of the autograder, and shows its traceback.
 REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room on the disk"),
     **dict.fromkeys(

@@ -34,7 +34,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     with workers_for(sample["CLASSES"], limits) as workers:
         for name in sample["CLASSES"]:
             sample["write_class"](course, name, most=3)
-            # without MNIST, which may be on this machine: the samples' weights were trained on its stand-in
+            # MNIST, even if it is on this machine, is not used: the samples' weights were trained on a stand-in
             graded.append(grade_class(name, course, limits, workers, data=Path(os.devnull)))
             show_scores(course, *graded[-1])
     for assignment, results in graded:

@@ -120,7 +120,7 @@ def grade_class(
             from autograder.sandbox.host.bubblewrap import SandboxError
 
             if not options.get("cluster") and course_in(folder).has_new_work_of(name):
-                workers.begin()  # at the same time, this process builds the assignment
+                workers.begin()  # the workers start while this process builds the assignment
             from autograder.grade.grade import grade, load_assignment
 
             options |= {"limits": limits, "workers": workers, "progress": bars}

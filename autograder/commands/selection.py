@@ -64,14 +64,14 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
 def all_graded_classes(
     folder: Path, known: Iterable[tuple["Course", "Assignment", list["Result"]]] = ()
 ) -> list[tuple["Course", "Assignment", list["Result"]]]:
-    """Return `graded_class` of every assignment with results; known ones are kept."""
+    """Return `graded_class` of every assignment with results. The `known` classes are not loaded again."""
     found = {each[1].name: each for each in known}
     graded = [name for name in all_assignments() if name in found or course_in(folder).load_results(name)]
     return [found.get(name) or graded_class(name, folder) for name in graded]
 
 
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
-    """Let a command fail if our failure left a student without a score."""
+    """Let a command fail if an error of the grader left a student without a score."""
     failed = [result for result in results if result.state == "not graded"]
     if failed:
         said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])

@@ -1,9 +1,9 @@
 """Bring submissions into the course: zip downloads of Moodle and Canvas, folders, single notebooks.
 
-Only the top of a file's path says who submitted it: files are written below the course's folder, under names that are made
-here. Moodle and Canvas stamp the members of a download with the time of the download (Moodle's
-files/classes/local/archive_writer/zip_writer.php, Canvas's lib/content_zipper.rb). So only Moodle's worksheet gives a time of
-submission for them.
+Only the top of a file's path says who submitted it. Files are written below the course's folder, under names that this
+module makes. In a download from Moodle or Canvas, all files have the time of the download (Moodle's
+files/classes/local/archive_writer/zip_writer.php, Canvas's lib/content_zipper.rb). For these files, only Moodle's
+worksheet gives a time of submission.
 """
 
 import os
@@ -27,8 +27,8 @@ from autograder.lms.names import Sender, read_name
 from autograder.lms.owners import Owners
 from autograder.progress import Progress
 
-MAX_LISTED = 20  # files of one student without a notebook that are listed, at most
-MAX_KEPT = 8  # files that a question is about, at most
+MAX_LISTED = 20  # most files without a notebook that are listed for one student
+MAX_KEPT = 8  # most files that are kept for one question
 
 
 def collect(
@@ -40,7 +40,7 @@ def collect(
 ) -> list[Line]:
     """Put submissions into submitted/STUDENT/ASSIGNMENT/, and record the files that could not be taken.
 
-    A later path counts as later. Files that were there before are moved to earlier/STUDENT/ASSIGNMENT/.
+    A later path counts as a later submission. Files that were there before are moved to earlier/STUDENT/ASSIGNMENT/.
 
     Raises:
         ValueError: roster.csv cannot be used.
@@ -74,11 +74,11 @@ class _Claim:
     found: Found = field(default_factory=Found)
 
     def sort_out(self, wanted: Wanted) -> None:
-        """Find the files that may count, and those of an older attempt."""
+        """Find the files that may count, and mark the files of an older attempt."""
         is_explicit = all(sender.system or not sender.folder for sender, _ in self.files)
         self.found = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
         for group in [self.found.notebooks, *self.found.files.values()]:
-            newest: dict[str, int] = {}  # number of the attempt, by the file's name without it
+            newest: dict[str, int] = {}  # number of the newest attempt, by the file's name without a number
             for each in group:
                 sender, member = self.of(each)
                 newest[sender.stem] = max(newest.get(sender.stem, 0), sender.attempt)
@@ -89,17 +89,17 @@ class _Claim:
                 each.older = sender.attempt < newest[sender.stem]
 
     def is_same_as(self, before: dict[str, Any]) -> bool:
-        """Whether the ledger's entry is of the same sender, or there is no entry."""
+        """Whether the ledger's entry is from the same sender, or there is no entry."""
         return before.get("claim") in (None, unicodedata.normalize("NFC", self.key))
 
     def of(self, candidate: Candidate) -> tuple[Sender, Member]:
-        """Return the file that a candidate is, or the archive that holds it."""
+        """Return the submitted file of a candidate: the candidate itself, or the archive that contains it."""
         return next(file for file in self.files if f"{candidate.name}/".startswith(f"{file[1].path}/"))
 
 
 @dataclass
 class _Collector:
-    """Collects files and remembers what became of each."""
+    """Collects files and records the outcome of each."""
 
     course: Course
     assignment: Assignment
@@ -126,13 +126,13 @@ class _Collector:
         named = [(read_name(member.path, self.assignment.name), member) for member in found]
         files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
         if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in found):
-            for sender, _ in files:  # one copy of the course, given without the folder of its student
+            for sender, _ in files:  # a copy of the course that is not in a student's folder
                 sender.folder = sender.folder and "/"
         self.owners.learn(sender for sender, _ in files)
         own: dict[str, dict[str, _Claim]] = {}
         for sender, member in files:
             if sender.copy:
-                member.when = None  # the time is that of the copy
+                member.when = None  # the file has the time of the copy
             person, why, is_sure = self.owners.whose(sender)
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
@@ -173,21 +173,21 @@ class _Collector:
             self.lines.append(Line("left alone", student, more, "they hold no notebook of this assignment"))
 
     def _others(self, claim: _Claim) -> list[tuple[str, str]]:
-        """Return (name, reason) of files that nobody asked for; of a copy of the course, only its new files."""
+        """Return (name, reason) of files that were not requested; from a copy of the course, only of new files."""
         if any(sender.copy for sender, _ in claim.files):
             return [(name, why) for name, why in claim.found.others if f"/exercises/{self.assignment.name}/" in name]
         away = [(name, "it lies in the folder of another assignment") for name in claim.found.elsewhere]
         return claim.found.others + away
 
     def _there(self, student: str) -> Found:
-        """Find the files that were collected before, or that a person put there."""
+        """Find the files in a student's folder, which were collected before or put there by a person."""
         try:
             return self.course.find_files(student, self.assignment) or Found()
         except Unreadable:  # there is a link instead of the folder; writing refuses it
             return Found()
 
     def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:
-        """Return the student's own claim; None if an earlier claim is the student's own, and these are in question."""
+        """Return the student's claim. None if an earlier claim is the student's, and the new claims are not sure."""
         before = self.ledger.collected.get(student, {})
         same = {claim.key: claim.is_same_as(before) for claim in claims}
         ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}
@@ -201,7 +201,7 @@ class _Collector:
         return main if is_known or not there.notebooks else None
 
     def _take(self, student: str, main: _Claim | None, claims: list[_Claim], there: Found, source: str) -> None:
-        """Put the notebook that counts into submitted/, unless it is there; or all files that a question is about."""
+        """Put the notebook that counts into submitted/, unless it is there. If a person must decide, put several."""
         new = main.found.notebooks if main else []
         claimed = [each for claim in claims if claim is not main for each in claim.found.notebooks]
         for each in claimed:
@@ -252,7 +252,7 @@ class _Collector:
                 self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
 
     def _write(self, student: str, there: Found, taken: Candidate, kept: list[Candidate], data: bytes) -> None:
-        """Write the notebook that counts, or all files that a question is about, and move the earlier files."""
+        """Move the earlier files, and write the notebook that counts. If a person must decide, write several."""
         folder = self._folder(student)
         content: dict[str, tuple[Candidate, bytes]] = {}
         for each in [taken, *kept]:
@@ -261,7 +261,7 @@ class _Collector:
         self._keep_earlier(folder, student, {each.name for each in there.notebooks} | {TIMESTAMP, UNCLEAR})
         for name, (each, text) in content.items():
             write_atomically(folder / name, text)
-            if kept:  # so that reading them again takes the same one
+            if kept:  # with these times, a later run chooses the same notebook
                 os.utime(folder / name, (each.when, each.when))
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
@@ -283,7 +283,7 @@ class _Collector:
         if "latest" in before:
             record["latest"] = before["latest"]
         if is_there and before and not submitted:
-            record["submitted"] = before["submitted"]  # the same file in another archive
+            record["submitted"] = before["submitted"]  # the same file came in another archive
         if unclear:
             write_atomically(self._folder(student) / UNCLEAR, unclear)
             (self._folder(student) / TIMESTAMP).unlink(missing_ok=True)
@@ -294,7 +294,7 @@ class _Collector:
     def _take_files(
         self, student: str, name: str, group: list[Candidate], claim: _Claim, there: Found, source: str
     ) -> None:
-        """Put a file next to the notebook, unless it or a later one is there; or all files that a question is about."""
+        """Put a file next to the notebook, unless it or a later file is there. If a person must decide, put several."""
         choice = self.wanted.choose_file(group)
         taken = choice.taken
         try:
@@ -358,7 +358,7 @@ class _Collector:
         place.mkdir(parents=True)
         for name in names:
             if name == f"{self.assignment.notebook}.ipynb" and stat.S_ISREG((folder / name).lstat().st_mode):
-                try:  # so that a submission, old or new, is there at every moment
+                try:  # the old submission stays here until the new one replaces it
                     os.link(folder / name, place / name)
                     continue
                 except OSError:  # the file system has no hard links
@@ -368,7 +368,7 @@ class _Collector:
     def _refuse(self, student: str, file: str, why: str, name: str = "") -> None:
         """Write the reason into the submission's folder, so that its state is "unreadable" and not "missing".
 
-        A file next to the notebook (its name) gets a reason too, so that the student is told.
+        A file next to the notebook, `name`, gets a reason too. The student then sees the reason.
         """
         self.lines.append(Line("refused", student, file, why))
         self.ledger.refused[f"{student}/{name}" if name else student] = f"{shown(file)}: {why}"

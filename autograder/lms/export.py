@@ -1,12 +1,15 @@
 """Scores and feedback for Moodle, for Canvas, and as a table.
 
-The formats of both systems come from their sources. Moodle's import (mod/assign/feedback/offline/importgradeslib.php,
-https://github.com/moodle/moodle) needs the columns Identifier, Grade and "Last modified (grade)", takes UTF-8 with or without
-a byte-order mark, and passes over empty grades and, without a word, over those above the maximum (mod/assign/locallib.php);
-feedback files (mod/assign/feedback/file/importziplib.php) lie in folders NAME_NUMBER_assignsubmission_file_. Canvas's import
-(lib/gradebook_importer.rb, https://github.com/instructure/canvas-lms) knows an assignment by the number in its column's title,
-must not have a byte-order mark, and takes an empty cell for "no grade"; feedback files
-(app/models/abstract_assignment.rb) have the number of user and upload in their names.
+The formats come from the source code of both systems.
+
+Moodle (https://github.com/moodle/moodle): the import (mod/assign/feedback/offline/importgradeslib.php) needs the
+columns Identifier, Grade and "Last modified (grade)". It accepts UTF-8 with or without a byte-order mark. It skips
+empty grades. It also skips grades above the maximum, without a message (mod/assign/locallib.php). Feedback files
+(mod/assign/feedback/file/importziplib.php) are in folders NAME_NUMBER_assignsubmission_file_.
+
+Canvas (https://github.com/instructure/canvas-lms): the import (lib/gradebook_importer.rb) identifies an assignment by
+the number in its column's title. The file must not have a byte-order mark. An empty cell means "no grade". Feedback
+files (app/models/abstract_assignment.rb) have the numbers of user and upload in their names.
 """
 
 import io
@@ -36,7 +39,7 @@ MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last mod
 
 @dataclass
 class Exported:
-    """The files that were written, and warnings to read before sending them."""
+    """The files that were written, and warnings to read before you send the files."""
 
     files: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -69,17 +72,17 @@ def prepare_export(
     column: str | None = None,
     allow_waiting: bool = False,
 ) -> Export:
-    """Make scores.csv, and for Moodle or Canvas the table that they import. Nothing is written yet.
+    """Make scores.csv and, for Moodle or Canvas, the table that the system imports. Nothing is written yet.
 
     Args:
-        course: Where the scores are.
+        course: The course with the scores.
         assignment: The assignment that was graded.
         results: The result of each submission.
         system: "moodle", "canvas" or "csv".
         worksheet: The table that the system exported. Canvas needs it.
         folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
-        column: The title of Canvas's column, if it is not clear which one it is.
-        allow_waiting: Send scores to a system although written answers wait for a person.
+        column: The title of the assignment's column in Canvas, if several columns may fit.
+        allow_waiting: Whether to export scores for a system although written answers wait for a person.
 
     Raises:
         ValueError: answers wait, or the worksheet does not fit.
@@ -116,7 +119,7 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
 
 
 class _Scores:
-    """The scores of an assignment, and what was noticed while they were written."""
+    """The scores of an assignment, and the warnings from collecting them."""
 
     def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
@@ -168,7 +171,7 @@ class _Scores:
         table = []
         for student, row in self.rows.items():
             person = row["person"]
-            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas's own flag
+            late = bool(row["late"]) or self.ledger.collected.get(student, {}).get("late")  # Canvas's flag counts too
             line = {"id": student, "first name": person.first_name, "last name": person.last_name}
             line |= {"email": person.email, "state": row["state"], "score": row["score"]}
             line |= {key: row[key] for key in NUMBERS}
@@ -209,7 +212,7 @@ class _Scores:
         return write_defused(sheet.header, rows, sheet.delimiter)
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
-        """Return the score, or the maximum if a bonus exceeds it."""
+        """Return the score, or the maximum if a bonus makes the score larger."""
         most = _number(maximum, self.of)
         if row["score"] == "" or row["score"] <= most:
             return row["score"]
@@ -218,7 +221,7 @@ class _Scores:
         return most
 
     def canvas(self, column: str | None) -> str:
-        """Return the gradebook with only the students' columns and the assignment's, so that no other score changes."""
+        """Return the gradebook with only the students' and the assignment's columns, so that no other score changes."""
         sheet = self.worksheet
         first = sheet.place("Section") + 1
         place = self._canvas_column(sheet.header[first:], column) + first
@@ -238,7 +241,7 @@ class _Scores:
         return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
 
     def _canvas_column(self, titles: list[str], wanted: str | None) -> int:
-        """Return the index of the assignment's column: the named one, or the only one that it can be."""
+        """Return the index of the assignment's column: the named column, or the only column that fits."""
         numbered = [title for title in titles if re.search(r"\(\d+\)$", title)]
         short = [_letters(self.assignment.name), _letters(self.assignment.notebook)]
         if wanted:
@@ -315,14 +318,14 @@ class _Scores:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name in sorted(pages):
-                info = zipfile.ZipInfo(name)  # its date is 1980
+                info = zipfile.ZipInfo(name)  # its date is always 1980
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()
 
 
 def _number(text: str, otherwise: float | str) -> float | str:
-    """Return the number in a cell of a worksheet, or another value if it holds none."""
+    """Return the number in a cell of a worksheet, or another value if the cell has no number."""
     try:
         return float(text.replace(",", "."))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The record of collected files and of those without an owner: collected/ASSIGNMENT.json and unmatched/ASSIGNMENT/."""
+"""The record of collected files and of files without an owner: collected/ASSIGNMENT.json and unmatched/ASSIGNMENT/."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ class Line:
 
 
 class Ledger:
-    """The collected files of an assignment with their sources, and the others: collected/ASSIGNMENT.json."""
+    """The collected, refused and unmatched files of an assignment: collected/ASSIGNMENT.json."""
 
     def __init__(self, course: Course, assignment: str) -> None:
         self.path = course.root / "collected" / f"{assignment}.json"
@@ -33,11 +33,11 @@ class Ledger:
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # records by student
         self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # files next to the notebook, by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
-        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # without those that a person removed
+        unmatched: list[dict[str, str]] = kept.get("unmatched", [])  # may name files that a person removed
         self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
 
     def put_aside(self, member: Member, sender: Sender, source: str, why: str, wanted: bool) -> Line:
-        """Keep a requested file without an owner below unmatched/, with the reason."""
+        """Keep a requested file that has no owner below unmatched/, and record the reason."""
         data = b""
         if wanted:
             try:
@@ -47,7 +47,7 @@ class Ledger:
         else:
             why = f"{why}; and it is not what was asked for"
         self.settle(member, sender, source)
-        # Two people may submit the same text, and many submit files of the same name.
+        # Two people may submit the same text, and many people submit files with the same name.
         kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
         if kept:
             write_atomically(self.place / kept, data)
@@ -55,7 +55,10 @@ class Ledger:
         return Line("unmatched", "", member.path, why)
 
     def settle(self, member: Member, sender: Sender, source: str) -> None:
-        """Remove a file from the unmatched ones: it is decided again. A system gives a name to one person only."""
+        """Remove a file from the unmatched files, because its owner is decided again.
+
+        Moodle and Canvas give a name to one person only, so a file of theirs matches by its name alone.
+        """
         gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
         self.unmatched = [entry for entry in self.unmatched if entry not in gone]
         for kept in {entry["kept"] for entry in gone} - {entry["kept"] for entry in self.unmatched} - {""}:
@@ -92,7 +95,7 @@ def record_of(
 
 
 def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
-    """Whether a file is older than the one collected before it, as far as their system says."""
+    """Whether a file is older than the file collected before. Only files of the same system are compared."""
     before = before.get("latest", before)
     if record["system"] != before.get("system"):
         return False
@@ -102,7 +105,7 @@ def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def latest_of(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what `is_older` needs about the newest file, which need not count."""
+    """Return the facts about the newest file that `is_older` needs. The newest file may be one that does not count."""
     latest = max(records, key=lambda record: (record["attachment"], record["packed"] or ""))
     return {key: latest[key] for key in ("system", "attachment", "packed")}
 

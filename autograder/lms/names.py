@@ -1,6 +1,6 @@
 """Read from a file's name who submitted it, to which system, and which attempt it is.
 
-The top of a path names the sender: the name of a single file, or of the first folder. Students name everything deeper.
+The top of a path names the sender: the name of a single file, or of the first folder. Students choose all deeper names.
 The names in downloads are those of mod/assign/classes/downloader.php (Moodle, https://github.com/moodle/moodle) and
 lib/content_zipper.rb (Canvas, https://github.com/instructure/canvas-lms).
 """
@@ -20,13 +20,13 @@ NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems a
 
 @dataclass
 class Sender:
-    """The content of a file's name."""
+    """The facts in a file's name."""
 
     file: str  # the student's name for the file
     system: str = ""  # "moodle" or "canvas", if one of them named the file
     number: str = ""  # number of the participant or user
     name: str = ""
-    folder: str = ""  # top folder, if no system named it; "/" if it can be nobody's
+    folder: str = ""  # top folder, if no system named it; "/" if it cannot be a student's
     late: bool = False
     attachment: int = 0  # Canvas's number of the upload
     back: str = ""  # name under which the system accepts a feedback page
@@ -60,7 +60,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     """
     raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may read it as a path to another folder
+    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may read this path as one to another folder
         return Sender(parts[-1], folder="/", top=raw[0])
     if any(part in NOBODYS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
         return None
@@ -69,7 +69,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     if found := MOODLE.fullmatch(top):
         if found["plugin"] != "file":
             return None
-        if len(MOODLE_NUMBER.findall(top)) > 1:  # one is in the student's name, which may hold another's number
+        if len(MOODLE_NUMBER.findall(top)) > 1:  # the student's name has one too, perhaps with another student's number
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
         back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, found["file"] or "")
         return Sender(file, "moodle", found["number"], found["name"], back=back, top=raw[0])

@@ -11,7 +11,7 @@ from autograder.course.roster import Person, Roster, check_id
 from autograder.lms.names import Sender
 from autograder.publish.generated import sources
 
-Owner = tuple[Person | None, str, bool]  # owner, or why there is none; whether an id or a known number says so
+Owner = tuple[Person | None, str, bool]  # owner or None; why None; whether an id or a known number decides
 
 
 class Owners:
@@ -30,8 +30,9 @@ class Owners:
     def learn(self, senders: Iterable[Sender]) -> None:
         """Find the folders that may be GitHub Classroom's clones, which are called SLUG-USER.
 
-        The user name of a person is the column `github` of the roster, or else the id. It follows a dash after the beginning that
-        all folders share. If there is one folder only, that beginning has to end with the name of the assignment.
+        A person's user name is the column `github` of the roster, or else the id. In a folder's name, the user name
+        comes after a beginning that all folders share and a dash. If there is only one folder, that beginning has to
+        end with the name of the assignment.
         """
         tops = {sender.top for sender in senders if sender.folder not in ("", "/")}
         folders = {top: top.casefold() for top in tops if self.roster.by_id(top) is None and top not in self.of_course}

@@ -1,6 +1,6 @@
-"""The pages of the built book as parts of one file, for the PDF and the EPUB.
+"""The pages of the built book, prepared for one file: the PDF or the EPUB.
 
-Folded boxes are open in them. They leave out folded code, which mostly draws figures, and everything that needs a script.
+Folded boxes are open. Folded code, which mostly draws figures, and everything that needs a script are left out.
 """
 
 import re
@@ -21,29 +21,29 @@ LOGO, MATH_FONT = "html/_static/logo.svg", "html/_static/stix_two_math.woff"  # 
 STYLE = Path(__file__).with_name("one_file.css")
 ARTICLE = re.compile(r'<article class="bd-article">.*</article>', re.S)
 NOT_FOR_STUDENTS = re.compile(r"<!-- not for students -->.*?<!-- to here -->", re.S)
-TEACHING, ANSWERS = ("instructors", "attacks"), "after_"  # the names of such pages begin with these
+TEACHING, ANSWERS = ("instructors", "attacks"), "after_"  # beginnings of page names
 LEFT_OUT = (
     "script, .headerlink, .toctree-wrapper, .progress-of-book, .start, .in-dark, .only-dark, .visually-hidden, "
     "details.above-input, details.below-input > summary, .sd-summary-state-marker"
 )
 LOWER = {"h4": "h5", "h3": "h4", "h2": "h3", "h1": "h2"}  # h1 is the title of a part
 SPACES = {"svg": "http://www.w3.org/2000/svg", "math": "http://www.w3.org/1998/Math/MathML"}
-# A parser of HTML reads names in small letters, but these names of SVG have capitals.
+# An HTML parser returns names in lower case, but these SVG names contain capitals.
 OF_SVG = re.compile(r"\b(viewbox|refx|refy|markerwidth|markerheight)(?==\")")
 AS_IN_SVG = {name.lower(): name for name in ("viewBox", "refX", "refY", "markerWidth", "markerHeight")}
 
 
 @dataclass(frozen=True)
 class Article:
-    """A page of the book. Its ids begin with its name: softmax, and softmax.temperature for a place in it."""
+    """A page of the book. Each id begins with the page's name: softmax.temperature is a place on the page softmax."""
 
     name: str
-    part: str  # the title of the part, if it is the first page of one
+    part: str  # the title of the part that begins with this page, or an empty text
     content: Tag
 
     @property
     def title(self) -> str:
-        """The page's title; that of a chapter has its number."""
+        """The page's title. The title of a chapter includes its number."""
         return self.content.h2.get_text()
 
     def sections(self) -> Iterator[tuple[str, str]]:
@@ -70,7 +70,7 @@ class OneFile:
     solutions: bool
 
     def file_name(self, kind: str) -> str:
-        """Return what a file of the book is called."""
+        """Return the name of the book's file of this kind, pdf or epub."""
         return f"attention-book{'-solutions' * self.solutions}.{kind}"
 
 
@@ -98,7 +98,7 @@ def read_articles(root: Path, solutions: bool = False, progress: Progress = lamb
         text = ARTICLE.search(text if solutions else NOT_FOR_STUDENTS.sub("", text))[0]
         content = BeautifulSoup(text, "html.parser").article
         if page == toc["root"]:
-            content.h1.string = "Introduction"  # its own title is the book's
+            content.h1.string = "Introduction"  # this page has the book's title
         unfold(content)
         name_places(content, Path(page).name)
         if part:
@@ -133,7 +133,7 @@ def title_page(book: OneFile) -> str:
 
 
 def unfold(content: Tag) -> None:
-    """Remove from a page what cannot be printed, open all that is folded, and lower each heading by one level."""
+    """Prepare a page for print: remove what cannot be printed, open folded boxes, and lower headings by one level."""
     for each in content.select(LEFT_OUT):
         each.decompose()
     for comment in content.find_all(string=lambda text: isinstance(text, Comment)):
@@ -153,19 +153,19 @@ def unfold(content: Tag) -> None:
 def name_places(content: Tag, name: str) -> None:
     """Put a page's name at the start of its ids, because two pages may have the same ids."""
     for each in content.find_all(id=True):
-        if each.find_parent("svg") is None:  # a drawing uses its ids without links
+        if each.find_parent("svg") is None:  # no link leads to an id inside a drawing
             each["id"] = f"{name}.{each['id']}"
     content["id"] = name
 
 
 def link(content: Tag, address: str, names: dict[str, str], places: set[str]) -> None:
-    """Let the links of a page lead to places in the one file or, if it lacks them, to the published book.
+    """Let the links of a page lead to places in the file. A link to any other place leads to the published book.
 
     Args:
         content: The page's content, which is changed.
         address: The address of the published page.
-        names: The names of all pages that the file has, by their addresses.
-        places: The ids that the file has.
+        names: The names of the pages in the file, by their addresses.
+        places: The ids in the file.
     """
     for each in content.find_all("a", href=True):
         target = urljoin(address, each["href"])

@@ -33,17 +33,17 @@ INPUTS = (
     "autograder/checks/**/*.py",
     "autograder/publish/wrong_lines.py",
 )
-FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs it before a chapter
+FIGURES = "book/_ext/chapter_figures.py"  # a kernel runs this file before it runs a chapter
 REPORT = "import json, time\nprint(json.dumps({'cpu_seconds': round(time.process_time()), 'results': record}))"
 NO_BROWSER = 'a browser prints the PDF, and there is none: "apt-get install chromium", or Google Chrome on Ubuntu'
 
 
 class BookError(RuntimeError):
-    """The book was not built; what was wrong has been printed."""
+    """The book was not built; the cause has been printed."""
 
 
 def chapter_environment(root: Path = ROOT) -> dict[str, str]:
-    """Return the environment in which chapters run: ours, with the folder of recorded runs and weights.
+    """Return the environment in which chapters run: the current one, with the folder of recorded runs and weights.
 
     A chapter runs in a temporary folder, as on Colab, and so cannot find `book/records` by itself.
     """
@@ -56,7 +56,10 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
 
 
 def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
-    """Empty the cache of outputs if the code that prepares figures has changed: the cache compares only a chapter's code."""
+    """Empty the cache of outputs if the code that prepares figures has changed.
+
+    The cache itself compares only the code of chapters.
+    """
     folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
     made_by = folder / "figures.sha256"
     if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
@@ -90,7 +93,7 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
 
 @contextlib.contextmanager
 def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
-    """Open the cache of the chapters' outputs; jupyter-cache itself leaves its database open."""
+    """Open the cache of the chapters' outputs, and close its database at the end, because jupyter-cache does not."""
     from jupyter_cache import get_cache
 
     cache = get_cache(str(root / "_build" / ".jupyter_cache"))
@@ -101,7 +104,7 @@ def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
 
 
 def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
-    """Return the chapters whose outputs are not in the cache, as notebooks, by their files."""
+    """Return the chapters whose outputs are not in the cache: the notebook of each, by its file."""
     from myst_nb.core.config import NbParserConfig
     from myst_nb.core.read import create_nb_reader
     from myst_parser.config.main import MdParserConfig
@@ -123,7 +126,7 @@ def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
 async def _run_side_by_side(
     notebooks: dict[Path, NotebookNode], root: Path, keep: Callable[[Path, float], None], progress: Progress
 ) -> None:
-    """Run chapters on all cores; keep each one when it has ended, with the seconds that it took."""
+    """Run chapters on all cores. When a chapter has ended, keep it with its running time in seconds."""
     cores = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def run(path: Path) -> tuple[Path, float]:
@@ -158,7 +161,7 @@ async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
             "resources": resources,
             "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
         }
-        # Times must not be in the cells, because a cell's content is part of its key in the cache.
+        # Cells must not contain times, because the cells are part of the notebook's key in the cache.
         client = NotebookClient(notebook, record_timing=False, **options)
         warm(client.create_kernel_manager())
         await client.async_execute(env=chapter_environment(root))
@@ -186,8 +189,8 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     if page.exists() and last == digest:
         return page
     run_chapters(root, progress)
-    # After a build that failed or was ended, an unchanged page would not warn again. After a change of an extension, it would
-    # stay as the old extension made it.
+    # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
+    # After a change of an extension, they would stay as the old extension made them.
     if not last.endswith(extensions):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
@@ -218,13 +221,13 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     Args:
         name: The chapter's name, such as encoder.
         root: The repository's folder.
-        progress: Called as its cells end.
+        progress: Called as the chapter's cells end.
 
     Returns:
         The file of the record, book/records/NAME.json.
 
     Raises:
-        BookError: the chapter has no such cell, or it failed.
+        BookError: the chapter has no such cell, or a cell failed.
     """
     import jupytext
     import torch

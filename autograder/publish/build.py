@@ -1,4 +1,4 @@
-"""Build the notebooks: from `exercises/*/*.py` with the answers of `solutions/`, and from `book/*.md` for Colab.
+"""Build the notebooks: exercises from `exercises/*/*.py` and `solutions/`, chapters for Colab from `book/*.md`.
 
 The result is the same to the byte on every processor, so that `autograder build --check` can recognise a stale file.
 """
@@ -33,7 +33,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
 
     Args:
         source: The notebook as text.
-        setup: The text of its set-up cell, if it is known; making it takes seconds.
+        setup: The text of the set-up cell. If it is None, the text is made, which takes seconds.
 
     Raises:
         ValueError: a cell asks for an answer that the module does not have.
@@ -57,10 +57,10 @@ STAGE = re.compile(r"^# (\w+): (.+)$", re.M)
 def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     """Return the cells of a notebook that is written as text.
 
-    Each last line `# STAGE: what is checked` of a visible test becomes a hidden test of one point. A cell
-    `grade="NAME_STAGE"` becomes a hidden test with its own points. A cell `program="NAME"` shows the symptom of a program
-    that students fix: the program comes before it, and a visible test with the cell's last lines after it. If an exercise
-    says `bonus=true`, its tests are a bonus too.
+    Each line `# STAGE: what is checked` at the end of a visible test becomes a hidden test of one point. A cell
+    `grade="NAME_STAGE"` becomes a hidden test with its own points. A cell `program="NAME"` shows the symptom of a
+    program that students fix. The program comes before this cell. A visible test of the cell's last lines comes after
+    it. If an exercise says `bonus=true`, its tests are a bonus too.
     """
     cells, bonus, tested = [], set(), ""
     for cell in jupytext.read(source).cells:
@@ -81,7 +81,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
 
 def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
-    """Return the cell of a visible test, and those of hidden tests for the stages that its last lines name."""
+    """Return the cell of a visible test, and the cell of a hidden test for each stage that its last lines name."""
     shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
     cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
@@ -92,7 +92,7 @@ def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list
 
 
 def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
-    """Return the hidden test of a cell with its own points: it tests a file, or the exercise that was tested last."""
+    """Return the hidden test of a cell with its own points. It tests a file, or the last exercise that was tested."""
     if "file" in cell.metadata:
         least = cell.metadata.get("least", "")
         return HIDDEN.format(text=cell.source, stem=stem, part="checkpoint", arguments=least)
@@ -105,7 +105,7 @@ def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
 
 
 def _hidden_test(text: str, stem: str, name: str, stage: str, own: str | None = None) -> str:
-    """Return the hidden test of a stage; with `own` it also gets another object of the student's."""
+    """Return the hidden test of a stage. With `own`, the test also gets this object of the student."""
     arguments = [f'"{name}"', f'"{stage}"', name, *([own] if own else [])]
     return HIDDEN.format(text=text, stem=stem, part="exercises", arguments=", ".join(arguments))
 
@@ -121,7 +121,7 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
-    """Whether a cell belongs to the notebook; a cell of one exercise (`of`) does only if this exercise was drawn."""
+    """Whether a cell belongs to the notebook. A cell of one exercise (`of`) belongs only if this exercise was drawn."""
     return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
 
 
@@ -169,7 +169,7 @@ def _fill(
             metadata["nbgrader"]["points"] = 0 if "bonus" in given else given["points"]
         if "bonus" in given:
             metadata["bonus"] = given.get("points", True)
-        if "file" in given:  # it is submitted next to the notebook, and this cell judges it
+        if "file" in given:  # the file is submitted next to the notebook, and this cell judges it
             metadata |= {"file": given["file"], "checks": answers.stem}
     new = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
@@ -182,7 +182,7 @@ def _setup_cell(stem: str, bonus: list[str]) -> str:
 
 
 def written_answer(name: str) -> str:
-    """Return the answer to a written question and, between markers, what gives points."""
+    """Return the answer to a written question and, between markers, its rubric."""
     sections = (ROOT / WRITTEN).read_text(encoding="utf-8").split("\n## ")
     found = next((text for text in sections if text.startswith(f"{name}\n")), None)
     if found is None:
@@ -192,7 +192,7 @@ def written_answer(name: str) -> str:
 
 
 def exercise_cell(answers: Path, name: str) -> str:
-    """Return the source of an answer, a function or a class, with its bodies between nbgrader's solution markers."""
+    """Return the source of a function or class. Each function body is between nbgrader's solution markers."""
     text = answers.read_text(encoding="utf-8")
     kinds = (ast.FunctionDef, ast.ClassDef)
     found = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
@@ -210,7 +210,7 @@ def exercise_cell(answers: Path, name: str) -> str:
 
 
 def program_cell(stem: str, name: str, broken: bool) -> str:
-    """Return the source of a program that students fix, as it should be, or with its fault."""
+    """Return the source of a program that students fix: the correct program, or the one with the fault."""
     exercise = _exercises_of(stem)[name]
     changes = ways_of(name, exercise.known)[exercise.fault].changes if broken else ()
     text = changed_text(Path(exercise.answers.__file__), name, changes)
@@ -262,7 +262,7 @@ def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Pa
 def _clean(text: str, stem: str) -> str:
     notebook = nbformat.reads(text, as_version=4)
     for cell in notebook.cells:
-        if cell.metadata.get("broken"):  # nbgrader has replaced it with a stub
+        if cell.metadata.get("broken"):  # nbgrader has replaced the program with a stub
             cell.source = program_cell(stem, cell.id, broken=True)
         if cell.cell_type == "code":
             cell.execution_count, cell.outputs = None, []
@@ -270,7 +270,9 @@ def _clean(text: str, stem: str) -> str:
 
 
 def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
-    """Return an assignment's stem, its instructor notebook and its students' notebook; from the files, if nothing changed.
+    """Return an assignment's stem, its instructor notebook and its students' notebook.
+
+    If nothing changed, the students' notebook is read from its file.
 
     Raises:
         ValueError: there is no such assignment.
@@ -312,7 +314,7 @@ def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> 
     """Return every generated file that git tracks, as text by path relative to the root.
 
     Args:
-        everything: Whether to make files again whose sources did not change.
+        everything: Whether to make all files again, even if their sources did not change.
         progress: Called as the work goes on.
     """
     of_all, files = sources(), {}

@@ -1,7 +1,7 @@
 """Make a plain notebook, for Colab, out of a chapter of the book.
 
 A chapter is MyST text: numbered equations, citations, boxes, links between pages. Colab renders none of these. The notebook
-says the same in plain Markdown, without outputs, and is the same to the byte each time.
+says the same in plain Markdown, without outputs. Every build gives the same bytes.
 """
 
 import re
@@ -29,7 +29,7 @@ MYST = re.compile(
 
 @dataclass(frozen=True)
 class Book:
-    """What a chapter needs to know about the rest of the book."""
+    """The facts about the rest of the book that a chapter needs."""
 
     title: str
     url: str  # address of the published book, with a slash at its end
@@ -59,7 +59,7 @@ def read_book(root: Path) -> Book:
 
 
 def read_labels(text: str) -> tuple[list[str], list[str]]:
-    """Return the labels of the equations of a chapter and those of its figures, each in order."""
+    """Return the labels of a chapter's equations and the labels of its figures, both in order."""
     cells = jupytext.reads(text, fmt="md:myst").cells
     prose = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     equations = [match["label"] for match in re.finditer(EQUATION, prose, re.DOTALL) if match["label"]]
@@ -98,7 +98,7 @@ def chapter_notebook(text: str, name: str, book: Book) -> nbformat.NotebookNode:
         label = f"Figure {book.labels[figure['name']][0]}" if figure else "Code"
         if cell.cell_type == "markdown":
             cells.append(new_markdown_cell(plain_markdown(cell.source, name, book)))
-        elif "skip-execution" in cell.metadata.get("tags", []):  # it takes minutes; its result is a record
+        elif "skip-execution" in cell.metadata.get("tags", []):  # this cell takes minutes; its result is a record
             cells.append(new_markdown_cell(f"```python\n{cell.source}\n```"))
         elif "hide-input" in cell.metadata.get("tags", []):  # Colab folds a cell that is a form with a title
             cells.append(new_code_cell(f"# @title {label}\n{cell.source}", metadata={"cellView": "form"}))
@@ -118,9 +118,9 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
     """Return MyST text of the chapter `name` in plain Markdown."""
 
     def replace(match: re.Match) -> str:
-        if match["kind"] == "widget":  # it needs the page's scripts
+        if match["kind"] == "widget":  # a widget needs the page's scripts
             return f"*To touch and to change: [live, on the page]({book.page(name, '#widget-' + match['title'])}).*"
-        if match["kind"] == "drawing":  # it is made for the page alone
+        if match["kind"] == "drawing":  # such a drawing works only on the page
             return ""
         if match["kind"] == "image":  # a drawing has two themes, and a notebook shows the light one
             alt = re.search(r"^:alt:[ \t]*(.*)$", match["options"], re.MULTILINE)
@@ -162,14 +162,14 @@ def cite(works: list[tuple[str, ...]], role: str) -> str:
 
 
 def one_line(equation: str) -> str:
-    """Return an equation on one line, which a quote needs; lines that Sphinx would align are aligned."""
+    """Return an equation on one line, because a quote needs it. Lines that Sphinx would align stay aligned."""
     equation = " ".join(equation.split())
     outside = re.sub(r"\\begin\{(\w+\*?)\}.*?\\end\{\1\}", "", equation)
     return rf"\begin{{aligned}} {equation} \end{{aligned}}" if r"\\" in outside else equation
 
 
 def build_chapters(root: Path) -> dict[Path, str]:
-    """Return what the notebook next to each executable chapter should hold, by its path, in the book's order."""
+    """Return the expected text of each executable chapter's notebook, by the notebook's path, in the book's order."""
     book = read_book(root)
     paths = {name: root / "book" / f"{name}.md" for name in book.chapters}
     sources = {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.exists()}

@@ -1,6 +1,6 @@
-"""Write the built book as an EPUB, for e-book readers: a page for each of its pages.
+"""Write the built book as an EPUB, for e-book readers. Each page of the book becomes one file in the EPUB.
 
-The standard says what the file holds, and under which names: https://www.w3.org/TR/epub-33/
+The standard defines the contents of an EPUB and their names: https://www.w3.org/TR/epub-33/
 """
 
 import re
@@ -57,7 +57,7 @@ def write_epub(root: Path = ROOT, solutions: bool = False, progress: Progress = 
 
 
 def address_of(place: str) -> str:
-    """Return the address of a place in its page's file."""
+    """Return the address of a place: its page's file, and the place in this file."""
     name, _, within = place.partition(".")
     return f"{name}.xhtml#{place}" if within else f"{name}.xhtml"
 
@@ -124,7 +124,7 @@ def identifier(name: str) -> str:
 
 
 def properties(name: str, content: bytes) -> str:
-    """Return what an e-book reader has to know about a file before it reads it."""
+    """Return the attribute that tells an e-book reader in advance what a file contains."""
     held = {"nav": name == "nav.xhtml", "cover-image": name == LOGO}
     if name.endswith(".xhtml"):
         held |= {"mathml": b"<math" in content, "svg": b"<svg" in content}

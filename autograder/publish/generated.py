@@ -1,7 +1,8 @@
 """Find the exercise notebooks, and the page of mistakes, that are out of date.
 
-This takes a moment: `book/records/generated.json` holds two digests for each of these files, of its sources and of the file
-itself, from when it was made. The chapters' notebooks are not in it: making them takes no longer than checking them.
+The check is fast: `book/records/generated.json` holds two digests for each of these files, one of its sources and one
+of the file itself. Both are from the time when the file was made. The record leaves out the chapters' notebooks,
+because making them takes no longer than checking them.
 """
 
 import json
@@ -30,7 +31,8 @@ def exercise_of(source: Path) -> Path:
 def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
     """Return the source files of each generated file, or of `only`, by its path relative to the root.
 
-    The files in sandbox/ run when students' code is judged, not when these are made; but two of them are in the set-up cells.
+    Files in sandbox/ do not count, because they run only when students' code is judged. But two of them count, because
+    their text is in the set-up cells.
     """
     in_cells = {root / "autograder/sandbox/guest" / name for name in ("unwritten.py", "recorder.py")}
     sandbox = set(root.glob("autograder/sandbox/**/*.py")) - in_cells
@@ -56,7 +58,7 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
     """
     try:
         kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is missing or half merged: all are made again
+    except (OSError, ValueError):  # the manifest is missing or half merged: make all files again
         kept = {}
     return [
         path for path, entry in _entries(root, sources_of_all(root, only)).items() if kept.get(path.as_posix()) != entry
@@ -83,6 +85,6 @@ def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[st
 
 def _words_of(path: Path) -> list[str]:
     """Return a notebook's messages about mistakes of earlier assignments, because its own source files do not hold them."""
-    if path == MISTAKES:  # it depends on the files of all
+    if path == MISTAKES:  # this page depends on the files of all assignments
         return []
     return [MESSAGES[mistake.name] for mistake in mistakes_of(path.stem) if not mistake.title]

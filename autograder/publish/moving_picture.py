@@ -1,4 +1,4 @@
-"""Record what the notebook of exercise 1 says to a softmax along the wrong axis, and to the same line fixed.
+"""Record the messages of exercise 1's notebook: for a softmax along the wrong axis, and for the fixed line.
 
     python -m autograder.publish.moving_picture      writes book/_static/named.gif, which the README shows
 
@@ -52,12 +52,12 @@ def said_by_the_notebook(answer: str) -> str:
 
 
 def wrapped(text: str) -> list[str]:
-    """Return the lines of a text, none longer than the picture is wide."""
+    """Return the lines of a text, wrapped to the width of the picture."""
     return [part for line in text.splitlines() for part in textwrap.wrap(line, COLUMNS) or [""]]
 
 
 def frame(code: list[str], coloured: str, output: list[str], colour: str, height: int) -> Image.Image:
-    """Return a picture of a cell and what is below it; a line that holds these words is in colour."""
+    """Return a picture of a cell and its output. Code lines that contain `coloured` have the given colour."""
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf", 14)
     picture = Image.new("RGB", (WIDTH, height), PAGE)
     draw = ImageDraw.Draw(picture)
@@ -82,7 +82,7 @@ def record() -> list[tuple[Image.Image, int]]:
         shown = f"powers.sum({axis}"
         pictures.append((frame(code, shown if colour == GREEN else "", [], colour, height), 900))
         pictures.append((frame(code, shown, output, colour, height), 5500))
-    colours = Image.new("P", (1, 1))  # one palette for all: each colour of letters on page and cell, with soft edges
+    colours = Image.new("P", (1, 1))  # all pictures share one palette: the colours of letters on page and cell
     shades = [
         Image.blend(Image.new("RGB", (1, 1), ground), Image.new("RGB", (1, 1), ink), step / 7).getpixel((0, 0))
         for ground in (PAGE, CELL)

@@ -24,7 +24,7 @@ from autograder.progress import Progress
 from autograder.publish.articles import Article, OneFile, read_articles, title_page
 from autograder.publish.book import BookError, find_browser
 
-TIMES = 4  # prints, after which the page numbers no longer change
+TIMES = 4  # most prints; after these, the page numbers no longer change
 TARGET = re.compile(r' data-at="([^"]+)">\d+<')
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 FACES = {  # Matplotlib brings these fonts, so that every machine prints the same pages
@@ -104,7 +104,7 @@ def head_of(article: Article) -> str:
 
 
 def contents_of(article: Article) -> str:
-    """Return the lines of the contents for an article."""
+    """Return the lines of an article in the table of contents."""
     part = f'<p class="part">{escape(article.part)}</p>' if article.part else ""
     places = [(article.name, article.title, "chapter"), *((*section, "section") for section in article.sections())]
     return part + "".join(
@@ -114,7 +114,7 @@ def contents_of(article: Article) -> str:
 
 
 def leads_elsewhere(link: Tag, article: Article) -> bool:
-    """Whether a link leads to another page of the book, which a reader of paper has to find."""
+    """Whether a link leads to another page of the book. A reader of the printed book has to find that page."""
     return not link.find_parent(class_="bibtex-citation") and link["href"][1:].partition(".")[0] != article.name
 
 
@@ -126,7 +126,7 @@ def number_of(place: str) -> str:
 def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
     """Let a browser print a page to a PDF with an outline."""
     command = [browser, "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile", "--no-pdf-header-footer"]
-    command += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root a sandbox
+    command += ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium has no sandbox for root
     command += ["--generate-pdf-document-outline", f"--print-to-pdf={target}", source.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not target.exists():
@@ -134,7 +134,7 @@ def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
 
 
 def with_titles(printed: Path, titles: list[str]) -> bytes:
-    """Return a PDF whose outline has complete titles: Chromium leaves out the space at which a title's line ends."""
+    """Return a PDF with complete titles in its outline. Chromium drops the space where a title's line breaks."""
     whole = {"".join(title.split()): " ".join(title.split()) for title in titles}
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns that it counts objects differently from Chromium
     writer, written = PdfWriter(clone_from=printed), io.BytesIO()
@@ -155,7 +155,7 @@ def with_numbers(page: str, numbers: dict[str, int]) -> str:
 
 
 def numbers_of_pages(path: Path) -> dict[str, int]:
-    """Return the page in a PDF of each place that a link leads to."""
+    """Return the page number of each link target in a PDF."""
     reader = PdfReader(path)
     places = reader.named_destinations
     return {name.lstrip("/"): reader.get_destination_page_number(place) + 1 for name, place in places.items()}

@@ -1,6 +1,6 @@
 """The set-up cell of an exercise notebook: it compares results, and holds the results that the visible tests expect.
 
-It defines only the names that students use, so that no variable of theirs can break a test.
+The cell defines only the names that students use, so that a student's variables cannot break a test.
 """
 
 import ast
@@ -21,7 +21,7 @@ from autograder.judge.own_module import own_module
 from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
-MAX_STEPS = 300  # numbers that the steps of a case may have in a notebook
+MAX_STEPS = 300  # most numbers that the steps of a case may have in a notebook
 DECIMALS = 7  # decimals of frozen numbers: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
@@ -78,12 +78,12 @@ OF_TORCH = "import numpy as np\nimport torch\nimport torch.nn.functional as F\nf
 def setup_cell(stem: str, bonus: Sequence[str] = ()) -> str:
     """Return the set-up cell: what answers use, and `run_tests`, whose module holds all that the visible tests need.
 
-    These are the comparison of `autograder/judge/compare.py`, the modules that the checks call HELPERS, and the frozen
-    outcomes of the visible tests.
+    This module holds the comparison of `autograder/judge/compare.py`, the modules that the checks call HELPERS, and the
+    frozen outcomes of the visible tests.
 
     Args:
         stem: The stem of the file of answers.
-        bonus: Its exercises that are a bonus.
+        bonus: The exercises that are a bonus.
 
     Raises:
         ValueError: a helper holds the quotes that enclose the module's source in the cell.
@@ -158,7 +158,7 @@ def _imported(text: str) -> list[str]:
 
 
 def _below_docstring(module: ModuleType) -> str:
-    """Return the text of a module below its docstring, without imports from this repository, which are in the cell too."""
+    """Return a module's text below its docstring, without imports from this repository: the cell has this code too."""
     text = inspect.getsource(module).split('"""', 2)[2]
     return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
 
@@ -213,8 +213,8 @@ def _drop_repeated(cases: list[dict[str, Any]]) -> None:
 def _rounded(value: Any, digits: int) -> Any:
     """Round numbers so that they are the same on every processor: rounding noise becomes 0.
 
-    They are rounded to 12 digits first: then a number halfway between two others, such as 1/2048 with 7 digits, is rounded
-    the same way with and without noise.
+    Numbers are first rounded to 12 digits. Then a number halfway between two others, such as 1/2048 with 7 digits, is
+    rounded the same way with and without noise.
     """
     if isinstance(value, bool):
         return value

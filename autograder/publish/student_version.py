@@ -1,7 +1,7 @@
 """The student version: a separate repository with book and exercises, and without answers.
 
-Its content comes from this repository: the pages without what only instructors read, and the released notebooks, all with
-the instructor's own addresses. The files that it needs to be published, opened and run are made from `students/`.
+It contains the pages, without the parts for instructors, and the released notebooks. All addresses are the instructor's
+own. The templates in `students/` give the files for publishing, opening and running it.
 """
 
 import re
@@ -19,7 +19,7 @@ from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, stale
 from autograder.settings import Settings
 
-LABEL, OLD_LABEL = ".student-version", ".students-edition"  # says that the folder is ours, to be written again
+LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
@@ -38,10 +38,10 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     Args:
         folder: The target: an empty folder, or one that this function wrote and now writes again. Its `.git` stays.
         settings: The course: its name, addresses, and due dates.
-        only: The assignments that it has; by default those of the settings, or all.
+        only: The assignments to include; by default those of the settings, or all.
 
     Returns:
-        The assignments that it has.
+        The included assignments.
 
     Raises:
         ValueError: the settings lack an address, an assignment is unknown, or the folder holds something else.
@@ -123,7 +123,7 @@ class _StudentVersion:
         old, ours = self.config["repository"], re.compile(r"https://github\.com/([^/]+/[^/]+?)/?")
         text = text.replace(self.config["html"]["baseurl"].rstrip("/") + "/", self.settings.address_of_book)
         before, now = ours.fullmatch(old["url"]), ours.fullmatch(self.settings.repository)
-        if before and now:  # where notebooks on Colab look for records
+        if before and now:  # notebooks on Colab look for records at this address
             text = text.replace(f"{before[1]}/{old['branch']}/", f"{now[1]}/{self.settings.branch}/")
         return text.replace(old["url"].rstrip("/"), self.settings.repository.rstrip("/"))
 
@@ -142,7 +142,7 @@ class _StudentVersion:
         """Return the files of the book except its pages and their notebooks."""
         found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in found if path.name == "browser_model.py"]  # it writes a file that is here already
+        left_out = [path for path in found if path.name == "browser_model.py"]  # its output exists already
         left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
         return sorted(set(found) - set(of_pages) - set(left_out))
 

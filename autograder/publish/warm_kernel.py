@@ -1,4 +1,4 @@
-"""Kernels for chapters, forked from a process that has imported what chapters import, so that they start at once.
+"""Kernels for chapters that start at once, because each is a fork of a process with the chapters' imports.
 
 This process is multiprocessing's fork server. It runs no chapter itself, so that no chapter affects another.
 """
@@ -49,7 +49,7 @@ class _Process(ForkServerProcess):
 
 
 def _serve(arguments: list[str], environment: dict[str, str], folder: str) -> None:
-    """Run a kernel in the forked process, until this process or the fork server is ended."""
+    """Run a kernel in the forked process, until this process or the fork server ends."""
     import matplotlib
     from ipykernel.kernelapp import IPKernelApp
 

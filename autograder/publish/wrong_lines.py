@@ -25,7 +25,7 @@ from autograder.judge.mutations import without_words
 from autograder.publish.generated import sources
 
 SEED = 0  # seed of the hidden tests' inputs
-LEAST, MOST = 6, 20  # lines of a riddle
+LEAST, MOST = 6, 20  # fewest and most lines of a riddle
 SHOWN = 5  # rows and columns of a map, at most
 KEPT = ROOT / "_build" / "wrong_lines"  # finished riddles, by the content of their sources
 
@@ -47,7 +47,7 @@ class Riddle:
         tests: The hidden tests that catch the mistake.
         silent: The hidden tests that do not catch it.
         visible: Whether the visible test catches it.
-        shows: How the mistake shows: the weights or another result, as it should be and as it is.
+        shows: How the mistake shows: the right and the wrong values of the weights or of another result.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Riddle:
 
     @property
     def level(self) -> str:
-        """How difficult it is: whether all tests catch it, at least half of them, or fewer."""
+        """The difficulty: easy if all tests catch the mistake, medium if at least half of them do, else hard."""
         caught = len(self.tests) + self.visible
         all_tests = len(self.tests) + len(self.silent) + 1
         return "easy" if caught == all_tests else "medium" if 2 * caught >= all_tests else "hard"
@@ -93,7 +93,7 @@ def as_element(some: Iterable[Riddle]) -> str:
 
 
 def make_riddles() -> Iterator[Riddle]:
-    """Make a riddle of each mistake in each function, if a variant of it changes or adds one line, and a map shows it."""
+    """Make a riddle for each mistake in each function, if a variant changes or adds one line and a map shows it."""
     with seeded(SEED), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part, source in enumerate(sources(), 1):
@@ -111,10 +111,10 @@ def make_riddles() -> Iterator[Riddle]:
 def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str], int, str] | None:
     """Return the function that has the mistake, the code, the place of the wrong line, and the right line.
 
-    The code is the function, without its docstring, types and comments; if it is short, with the answer that uses it.
+    The code is the function without docstring, types and comments. If it is short, the answer that uses it is added.
 
     Returns:
-        None if the mistake changes more than one line, takes one away, or is in code that is too short or too long.
+        None if the mistake changes more than one line, removes a line, or is in code that is too short or too long.
     """
     right = _functions(path.read_text(encoding="utf-8"))
     wrong = _functions(changed_text(path, exercise, way.changes))
@@ -128,7 +128,7 @@ def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str],
     if len(steps) != 1 or not LEAST <= len(after) <= MOST:
         return None
     [(_, start, end, place, until)] = steps
-    if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:  # a line that is there twice
+    if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:  # or the line occurs twice
         return None
     old = before[start] if end > start else ""
     if old and _indent(old) != _indent(after[place]):  # the same words may be right in another block
@@ -141,7 +141,7 @@ def _indent(line: str) -> int:
 
 
 def _functions(text: str) -> dict[str, list[str]]:
-    """Return the lines of each function and class of a file, a statement a line."""
+    """Return the lines of each function and class of a file. Each line is one statement."""
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

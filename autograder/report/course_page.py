@@ -53,7 +53,7 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
 def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
     """Return one row for each student: state and points of each assignment, total, and mistakes that came back.
 
-    A student without a score for an assignment has no number there, and not 0.
+    A student without a score for an assignment has an empty cell there, not 0.
     """
     columns = _columns(course, graded)
     with course.reading() as db:
@@ -80,7 +80,10 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
 
 
 def _returning(columns: list[Column]) -> dict[str, dict[str, list[str]]]:
-    """Return by mistake and student the assignments with it, if two or more; the most frequent mistake comes first."""
+    """Return, by mistake and student, the assignments with the mistake.
+
+    A mistake counts if the student made it in two or more assignments. The most frequent mistake comes first.
+    """
     made: dict[str, dict[str, list[str]]] = {}
     for column in columns:
         for student, row in column.rows.items():

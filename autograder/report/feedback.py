@@ -31,9 +31,9 @@ from autograder.report.page import page_template, plain_number
 from autograder.report.report import is_unwritten, maximum_of, questions_of
 from autograder.report.written import cleaned_code, cleaned_markdown, code_colours
 
-PAGES_OF_A_PROCESS = 25  # pages for each process, at least: a process takes about two seconds to start
+PAGES_OF_A_PROCESS = 25  # fewest pages for each process, because a process takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis are above."
-COLOURED, ALL_COLOURED = 4_000, 40_000  # characters of a coloured cell and page, at most; ours have 2,900 and 20,000
+COLOURED, ALL_COLOURED = 4_000, 40_000  # most characters of a coloured cell and page; the book's have 2,900, 20,000
 OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # files next to a page that "nbgrader release_feedback" reads
 PICTURES = ("image/png", "image/jpeg")
 
@@ -56,7 +56,7 @@ def facts_of(
         points = float(sum(grade.score for grade in found))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
         part = dict(name=question.name, of=question.of, points=points, tests=tests)
-        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # given before
+        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # earlier points
         parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
     on_top = {name for question in questions if question.bonus for name in question.cells}
@@ -126,7 +126,7 @@ def cells_of(
     comments: dict[str, str | None],
     show_hidden: bool,
 ) -> list[dict[str, Any]]:
-    """Return what is shown of each cell. Hidden tests are replaced by the released text, unless they may be shown."""
+    """Return what the page shows of each cell. Without `show_hidden`, the released text replaces hidden tests."""
     tests = {cell.metadata.nbgrader.grade_id: cell.source for cell in assignment.graded_cells()}
     blanks = {cell.metadata.nbgrader.grade_id: cell for cell in assignment.release.cells if "nbgrader" in cell.metadata}
     shown, coloured = [], 0
@@ -142,7 +142,7 @@ def cells_of(
         outputs = cell.get("outputs", [])
         grade = grades.get(name) if is_grade(cell) else None
         if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):
-            outputs, grade = [], grade if grade and grade.score else None  # it is left unwritten
+            outputs, grade = [], grade if grade and grade.score else None  # the bonus is unwritten
         points = f"{grade.score:g} of {points_of(cell):g}" if grade else ""
         if cell.cell_type == "markdown":
             html = cleaned_markdown(source)
@@ -184,15 +184,16 @@ def write_feedback(
     show_hidden: bool = False,
     workers: int | None = None,
 ) -> list[Path]:
-    """Write a page for every submission that has a score; a page stays unchanged if its points did.
+    """Write a page for every submission that has a score. A page is written only if something in it changed.
 
     Args:
-        course: Where the grades are and the pages go.
-        assignment: What was graded.
+        course: The course with the grades. The pages go into its folder.
+        assignment: The graded assignment.
         results: The submissions to write pages for.
         progress: Called as the work goes on.
         show_hidden: Whether students see the source of the hidden tests.
-        workers: How many processes write pages; by default one for each processor, and only this one for a small class.
+        workers: How many processes write pages; by default one for each processor. For a small class, only this process
+            writes.
 
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
@@ -217,7 +218,7 @@ def write_feedback(
 
 @contextmanager
 def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
-    """Yield a function that writes many pages: here, or in processes if there are many."""
+    """Yield a function that writes many pages: in this process or, with two workers or more, in processes of a pool."""
     if workers < 2:
         yield lambda of_each: map(writer.write, of_each)
         return
@@ -275,7 +276,7 @@ class _Writer:
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )
-            html = html.replace(catalogue.address_of_book(), book)  # given cells and tests' messages hold it
+            html = html.replace(catalogue.address_of_book(), book)  # given cells and messages contain the address
             write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
         for name in OF_EXCHANGE:
             with contextlib.suppress(Unreadable):  # the submission may not have come through the exchange

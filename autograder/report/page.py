@@ -1,4 +1,4 @@
-"""Common parts of all pages: templates, and the spelling of numbers."""
+"""Common parts of all pages: templates, and the format of numbers."""
 
 import hashlib
 from base64 import b64encode
@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a table of scores is shown without pages
+if TYPE_CHECKING:  # only pages need Jinja; a table of scores does not
     from jinja2 import Template
 
 

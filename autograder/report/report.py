@@ -21,7 +21,7 @@ from autograder.judge.mistake import number_of
 from autograder.report.page import page_template, plain_number
 from autograder.spreadsheets import csv_text
 
-if TYPE_CHECKING:  # a table of scores is shown without pages and plots
+if TYPE_CHECKING:  # only plots need Matplotlib; a table of scores does not
     from matplotlib.axes import Axes
 
 STATES = (NEEDS_A_LOOK, "graded", "graded after repair", "crashed", "timed out", "not graded", "unreadable", "missing")
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass
 class Answer:
-    """What one student has for one question: the points, and what was wrong."""
+    """One student's result for one question: the points, and what was wrong."""
 
     points: float
     written: bool
@@ -53,13 +53,13 @@ class Answer:
 
     @property
     def given(self) -> bool:
-        """Whether there is a number to show. Waiting points are from an earlier grading: a person has to see them again."""
+        """Whether there is a number to show. Points of a waiting answer are from an earlier grading, not final."""
         return not (self.waiting or self.bonus) or self.points > 0
 
 
 @dataclass
 class Row:
-    """One student, with an answer to each question, or with none where there is no score."""
+    """One student, with an answer to each question. Without a score there are no answers."""
 
     result: Result
     answers: dict[str, Answer]
@@ -102,7 +102,7 @@ def is_unwritten(check: dict[str, Any]) -> bool:
 
 
 def scores_table(course: Course, assignment: Assignment, results: list[Result]) -> list[dict[str, Any]]:
-    """Return one row for each student, ready to be shown; a student without a score has no number, and not 0."""
+    """Return one row for each student, ready to be shown. A student without a score has empty cells, not 0."""
     questions = questions_of(assignment)
     table = []
     for row in rows_of(course, assignment, questions, results):
@@ -170,7 +170,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
         late = gradebook.lateness(db, assignment.name)
     rows = []
     for result in sorted(results, key=lambda result: (result.state != NEEDS_A_LOOK, result.student)):
-        # an older submission may have left grades in the gradebook; they say nothing about an unreadable one
+        # the gradebook may have grades of an older submission; an unreadable submission must not get these
         grades = graded.get(result.student) if result.has_score else None
         answers = {question.name: _answer(question, grades, result.checks) for question in questions} if grades else {}
         rows.append(Row(result, answers, (answers and late.get(result.student)) or Lateness()))
@@ -180,7 +180,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
 def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list[dict[str, Any]]) -> Answer:
     found = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
-    # nbgrader gives points for a written question only if it is empty; a person may give others
+    # nbgrader gives points for a written question only if it is empty; a person may give other points
     untouched = question.written and not points and any(each.of_tests is not None for each in found)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
@@ -224,7 +224,7 @@ def _versions(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str, list[Row]]:
-    """Return the rows whose answers have an attribute ("waiting", "unnamed"), by question; empty ones are left out."""
+    """Return the rows whose answers have an attribute ("waiting", "unnamed"), by question; only questions with rows."""
     scored = [row for row in rows if row.answers]
     who = {q.name: [row for row in scored if getattr(row.answers[q.name], attribute)] for q in questions}
     return {name: found for name, found in who.items() if found}

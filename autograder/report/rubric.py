@@ -1,4 +1,4 @@
-"""In formgrader each written question's rubric is below the answer. No file gets it, so no student does."""
+"""Show each written question's rubric below the answer in formgrader. No file gets a rubric, so no student sees it."""
 
 import re
 from pathlib import Path
@@ -20,11 +20,11 @@ def rubrics(instructor: NotebookNode) -> dict[str, str]:
 
 
 class ShowRubrics(Preprocessor):
-    """Shows formgrader the rubrics of the instructor's notebook, `source/` of the course; `make formgrader` asks for it."""
+    """Shows the rubrics of the course's `source/` notebooks in formgrader. `make formgrader` uses this preprocessor."""
 
     def preprocess(self, notebook: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Put a cell with the rubric below each written answer that is shown."""
-        if "assignment_id" not in resources:  # a person exports a notebook from JupyterLab
+        if "assignment_id" not in resources:  # this export is from JupyterLab, not formgrader
             return notebook, resources
         course = Path(resources["metadata"]["path"]).parents[2]  # the notebook is in autograded/STUDENT/ASSIGNMENT
         source = course / "source" / resources["assignment_id"] / f"{resources['notebook_id']}.ipynb"

@@ -1,4 +1,4 @@
-"""Submissions that are similar: a reason to look, and no proof.
+"""Find similar submissions. Similarity is a reason to look, not a proof.
 
 `copydetect` compares what two students wrote: it fingerprints code without its names, comments and spaces (Schleimer,
 Wilkerson and Aiken 2003, "Winnowing"). The released text is removed first. Right answers of ten lines are always similar:
@@ -23,11 +23,11 @@ from autograder.progress import Progress
 from autograder.report.page import page_template
 from autograder.spreadsheets import csv_text
 
-LINE, CODE = 300, 40_000  # characters of a compared line and of a cell, at most: more take minutes
+LINE, CODE = 300, 40_000  # most compared characters of a line and of a cell; more would take minutes
 NOISE = 25  # shortest common part that counts, in characters without names and spaces
 THRESHOLD = 0.7  # share of the shorter code: 660 pairs of independent right answers had 0.6 at most
-LEAST = 150  # characters in common, at least: shorter answers are all similar
-RARE = 2  # a mistake is unusual if at most so many students made it
+LEAST = 150  # fewest characters in common, because short answers are all similar
+RARE = 2  # a mistake is unusual if at most this many students made it
 
 
 @dataclass
@@ -87,7 +87,7 @@ def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> 
 
 
 def _fence(shares: list[float]) -> float:
-    """Return the share above which a pair is unusual in its class; 0.99 at most, so that equal code always is."""
+    """Return the share above which a pair is unusual in its class: at most 0.99, because equal code is unusual."""
     if len(shares) < 10:  # fewer than five students do not show what is usual
         return 0.0
     lower, _, upper = statistics.quantiles(shares, n=4)
@@ -113,7 +113,7 @@ def same_files(course: Course, assignment: Assignment, students: list[str]) -> d
 
 
 def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict[tuple[str, str], list[str]]:
-    """Return the unusual mistakes that a pair shares in an answer with the same words, by pair."""
+    """Return, by pair of students, the unusual mistakes that both made in the same words."""
     made: dict[tuple[str, str], set[str]] = {}  # (cell of the answer, mistake) → students
     for result in results:
         for check in result.checks:

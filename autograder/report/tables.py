@@ -39,7 +39,7 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
 
 
 def _lost(question: Question, answer: Answer) -> str:
-    """Return the points that a question cost; an empty string if none, or if the answer waits for its first points."""
+    """Return the points of a question, as text; empty if no points were lost, or if the answer has no points yet."""
     if question.bonus or not answer.given:
         return ""
     if answer.waiting and answer.written:  # the points are from an earlier grading

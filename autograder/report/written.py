@@ -49,13 +49,13 @@ ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 
 def cleaned_markdown(text: str) -> Markup:
-    """Return Markdown as HTML. Headings are one level lower, for the page has its own title; pictures are left out."""
+    """Return Markdown as HTML, without pictures. Headings are one level lower, because the page has its own title."""
     html = writable(_markdown().render(text))
     return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
 
 def cleaned_code(source: str, in_colours: bool = True) -> Markup:
-    """Return Python as HTML. A long text can be made so that its colours take minutes to find."""
+    """Return Python as HTML. Do not colour long texts, because a student can write one that takes minutes."""
     if not in_colours:
         return Markup('<div class="code"><pre>{}</pre></div>').format(writable(source))
     return Markup(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(cssclass="code")))

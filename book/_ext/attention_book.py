@@ -1,4 +1,4 @@
-"""What this book needs beyond Jupyter Book: folded solutions, links to the repository and to Colab, no other host.
+"""Extend Jupyter Book: folded solutions, links to the repository and to Colab, and nothing from other hosts.
 
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```
@@ -53,7 +53,7 @@ class Solution(SphinxDirective):
 
 
 class Widget(SphinxDirective):
-    """Keep a place for a widget, `book/_static/widget_NAME.js`; its content is shown where no script runs."""
+    """Reserve a place for a widget, `book/_static/widget_NAME.js`. Without scripts, the content is shown."""
 
     required_arguments = 1
     has_content = True
@@ -63,7 +63,7 @@ class Widget(SphinxDirective):
         [name] = self.arguments
         place = nodes.container(ids=[f"widget-{name}"], classes=["widget"])
         self.state.nested_parse(self.content, self.content_offset, place)
-        # A browser builds the widget before it reads on, so what follows never jumps.
+        # A browser builds the widget before it reads the rest of the page, so the text below never jumps.
         loaded = self.env.temp_data.setdefault("scripts", set())
         for script in ("widgets", *self.options.get("with", "").split(), f"widget_{name}"):
             path = Path(self.env.srcdir, "book", "_static", f"{script}.js")
@@ -113,20 +113,20 @@ def leave_out_thebe(app: Sphinx, config: object) -> None:
 def prepare(app: Sphinx) -> None:
     """Make the folder of scripts and pictures.
 
-    After a build that fails early, the theme copies its logo into this folder. Without the folder the logo would become a
-    file of its name, which breaks every later build.
+    After a build that fails early, the theme copies its logo into this folder. Without the folder, the logo would
+    become a file with the folder's name, which breaks every later build.
     """
     Path(app.outdir, "_static").mkdir(parents=True, exist_ok=True)
 
 
 def say_head(head: re.Match) -> str:
-    """Return the head of a column, with its formula in words too."""
+    """Return the head of a column, with its formula also in words."""
     words = re.sub(r"<[^>]*>", "", head[2]).strip()
     return f'<th class="head{head[1]}"><span class="visually-hidden">{words}</span><div aria-hidden="true">{head[2]}</div></th>'
 
 
 def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Fix what troubles a screen reader, and a full stop that is alone on a line.
+    """Fix problems of screen readers, and keep a full stop on the line of its formula.
 
     A screen reader expects list items in a list, and words at the head of a column.
     """

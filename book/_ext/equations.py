@@ -1,7 +1,7 @@
-"""Turn equations into MathML when the book is built: a browser draws it by itself, and a screen reader reads it.
+"""Turn equations into MathML when the book is built. A browser draws MathML by itself, and a screen reader reads it.
 
 The font is STIX Two Math; the built book holds only the letters that its equations show. Run this after a new version of
-the font, https://github.com/stipub/stixfonts, or for signs that `SIGNS` lacks:
+the font, https://github.com/stipub/stixfonts, or after a change of `SIGNS`:
 
     python book/_ext/equations.py STIXTwoMath-Regular.ttf     writes book/_static/stix_two_math.woff
 """
@@ -78,7 +78,7 @@ def visit_displayed_math(writer: HTML5Translator, node: nodes.math_block) -> Non
 
 
 def signs_of(pages: Iterable[str]) -> set[int]:
-    """Return the signs that the equations of some pages show, including that of a root, which is in no text."""
+    """Return the signs that the equations of some pages show, including the root sign, which is in no text."""
     equations = [ROOT.sub("√", equation) for page in pages for equation in MATH.findall(page)]
     shown = {sign for equation in equations for sign in unescape(TAG.sub("", equation))}
     seen = {sign for sign in shown if sign != CHANCERY and not sign.isspace()}
@@ -124,7 +124,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def narrow_roots(font: TTFont) -> None:
-    """Make all signs of a root as wide as the smallest: Chromium leaves the widest one's space after each."""
+    """Make all root signs as wide as the smallest, because Chromium reserves the widest sign's space for each."""
     variants, widths, glyphs = font["MATH"].table.MathVariants, font["hmtx"].metrics, font.getGlyphSet()
     smallest = font.getBestCmap()[ord("√")]
     forms = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(smallest)]

@@ -1,10 +1,10 @@
 """The list of mistakes: an entry opens, has an address (mistakes.html#m6), and the search finds it.
 
     ::::{mistake} M6 the softmax runs over the wrong axis
-    :exercises: softmax, attention      the exercises in which it can be made; none if no test names it
-    :symptoms: another shape            how it shows, the most frequent first
+    :exercises: softmax, attention      the exercises with this mistake; none if no test names it
+    :symptoms: another shape            how the mistake shows, the most frequent first
 
-    What a student who made it is asked.
+    The question to a student with this mistake.
     ::::
 
 If there is a folder `solutions/`, an entry ends with the line that makes the mistake. The student version has no such folder
@@ -30,7 +30,7 @@ class mistake_entry(nodes.General, nodes.Element):
 
 
 class Mistakes(Domain):
-    """The mistakes for the search: in a list of objects every word of a query has to match, wherever it is."""
+    """The mistakes for the search. It finds a mistake if every word of a query matches, at any place in the title."""
 
     name = "mistakes"
     label = "Mistakes"
@@ -42,7 +42,7 @@ class Mistakes(Domain):
         self.data["titles"] = {name: of for name, of in self.data["titles"].items() if of[1] != docname}
 
     def merge_domaindata(self, docnames: Iterable[str], otherdata: dict) -> None:
-        """Take over what another process has read."""
+        """Add the mistakes that another process has read."""
         self.data["titles"] |= {name: of for name, of in otherdata["titles"].items() if of[1] in docnames}
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:

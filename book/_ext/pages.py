@@ -1,6 +1,7 @@
-"""Show a chapter's figure in the colours of the page's theme; a browser fetches only this version, when it comes into view.
+"""Show a chapter's figure in the colours of the page's theme; a browser loads only this version.
 
-No theme or extension for Sphinx recolours a drawing: they invert it, with its maps of colours, or ask for a second one.
+The browser loads a figure when it comes into view. No Sphinx theme or extension recolours a drawing. They invert it
+with its colour maps, or need a second drawing.
 """
 
 import re
@@ -13,14 +14,15 @@ from sphinx.application import Sphinx
 from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
-# The colours in `chapter_figures.py` of letters and axes, and of the ground behind letters; and both in the dark theme.
+# Colours of `chapter_figures.py` and their dark versions: first letters and axes, then the background of letters.
 IN_THE_DARK = {"#1f2328": "#dfe5eb", "#fefefe": "#11161c"}
 
 
 def dark_figure(drawing: str) -> str:
     """Return a chapter's figure in the colours of the dark theme.
 
-    Ink becomes light, and so does whatever has little contrast with the dark page, unless it is on a picture.
+    Letters and axes become light. Other parts with little contrast to the dark page become light too, except in axes
+    with a picture.
     """
     for light, dark in IN_THE_DARK.items():
         drawing = drawing.replace(light, dark)
@@ -29,7 +31,7 @@ def dark_figure(drawing: str) -> str:
 
 
 def _lighten(part: str) -> str:
-    """Make white grounds dark, and lighten whatever else has little contrast with the dark page; letters stay."""
+    """Make white backgrounds dark, and lighten other parts with little contrast to the dark page. Letters stay."""
     part = re.sub(r"(<path [^>]*style=\")fill: #ffffff", rf"\1fill: {IN_THE_DARK['#fefefe']}", part)
     return re.sub(r"((?:stroke|fill): )(#[0-9a-f]{6})", lambda of: of[1] + readable_in_the_dark(of[2]), part)
 
@@ -49,7 +51,7 @@ def _luminance(colour: tuple[float, ...]) -> float:
 
 
 def visit_image(page: HTML5Translator, node: nodes.image) -> None:
-    """Write a drawing with its size, so that its place stays free, and a chapter's figure in both themes' colours."""
+    """Write a drawing with its size, so that its place stays free. Write a chapter's figure in both themes' colours."""
     copies, source = page.builder.images, Path(page.builder.srcdir, node["uri"])
     sized = {"width", "height", "scale"} & node.attributes.keys()
     if page.builder.name != "html" or node["uri"] not in copies or source.suffix != ".svg" or sized:

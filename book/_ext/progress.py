@@ -1,6 +1,6 @@
 """Show on each chapter's first screen where in the book we are, and how long the chapter takes.
 
-    {minutes}`softmax`                  the same minutes, anywhere else
+    {minutes}`softmax`                  the minutes of a chapter, at any other place
     {minutes}`softmax#temperature a#b`  the minutes of these sections together
     {minutes}`path`                     the minutes of all sections that the page asks for
     {minutes}`all`                      the hours of all chapters

@@ -3,7 +3,8 @@
     :::{wrong_lines}
     :::
 
-They are made from the known mistakes when the page is read. They show answers, so the student version has no such page.
+The riddles are made from the known mistakes when the page is read. They show answers, so the student version has no
+such page.
 """
 
 from docutils import nodes

@@ -1,5 +1,5 @@
-/* An equation that is wider than its column becomes a little smaller, and if that is not enough it scrolls within itself; the
-   Tab key reaches it so that it can be scrolled. The theme does the same for code and tables. */
+/* An equation that is wider than its column becomes a little smaller. If that is not enough, the equation scrolls, and the
+   Tab key reaches it. The theme does the same for code and tables. */
 (function () {
   "use strict";
 
@@ -7,7 +7,7 @@
 
   function fitEquations() {
     const all = [...document.querySelectorAll("span.math, div.math .equation")];
-    const equations = all.filter(equation => !equation.closest("details:not([open]) > :not(summary)"));  // folded: not seen
+    const equations = all.filter(equation => !equation.closest("details:not([open]) > :not(summary)"));  // only in open boxes
     for (const equation of equations) equation.style.fontSize = "";
     const shares = equations.map(equation => {
       const block = equation.matches("span") ? equation.closest("p, li, dd, td, th, figcaption, h1, h2, h3, h4") : equation;
@@ -24,9 +24,9 @@
 
   document.fonts.ready.then(fitEquations);
   window.addEventListener("resize", fitEquations);
-  // What was folded is measured when it opens, here and by the theme.
+  // When a box opens, this script and the theme measure its content.
   document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
-  document.addEventListener("click", () => setTimeout(fitEquations, 0));  // folded admonitions open by a click
+  document.addEventListener("click", () => setTimeout(fitEquations, 0));  // a click opens a folded admonition
 })();
 
 /* The theme's button that unfolds a page's subpages has a picture only; a screen reader needs words. */
@@ -34,7 +34,7 @@ for (const button of document.querySelectorAll(".bd-docs-nav summary")) {
   button.setAttribute("aria-label", `Pages below ${button.closest("li").querySelector("a").textContent}`);
 }
 
-/* The theme's list of chapters is more than its navigation; a screen reader is told of it as a place of its own. */
+/* The theme's sidebar holds more than navigation, so screen readers get it as a separate region with a name. */
 const sidebar = document.getElementById("pst-primary-sidebar");
 sidebar.setAttribute("role", "region");
 sidebar.setAttribute("aria-label", "The book");

@@ -1,11 +1,11 @@
-/** What the widgets of einsum share: reading an equation, and computing it by its loops. */
+/** Shared code of the einsum widgets: read an equation, and compute it with loops. */
 (() => {
   "use strict";
-  const NAMES = ["A", "B", "C"]; // of the inputs
+  const NAMES = ["A", "B", "C"]; // names of the inputs
   const unique = (letters) => [...new Set(letters)];
   const count = (letters, sizes) => [...letters].reduce((product, letter) => product * sizes[letter], 1);
 
-  /** Read an equation: its inputs and output, and of each letter whether it is shared, free or summed; or an error in words. */
+  /** Read an equation: its inputs, its output, and the role of each letter (shared, free or summed); or an error in words. */
   function parse(equation) {
     const text = equation.replaceAll(" ", "");
     const fail = (error) => ({ error });
@@ -18,7 +18,7 @@
     if (right?.includes(",")) return fail("There is one output: no comma behind the arrow.");
     const letters = unique(left.replaceAll(",", ""));
     const once = letters.filter((letter) => left.split(letter).length === 2).sort().join("");
-    const output = right ?? once; // without an arrow, what occurs once is kept, in the order of the alphabet
+    const output = right ?? once; // without an arrow, letters that occur once are kept, in alphabetical order
     const unknown = [...output].find((letter) => !letters.includes(letter));
     if (unknown) return fail(`“${unknown}” is in the output and in no input: how long is it, and what would it hold?`);
     if (unique(output).length < output.length) return fail("A letter stands twice in the output: each output axis needs a letter of its own.");
@@ -27,16 +27,16 @@
     return { inputs, output, letters, roles, summed: letters.filter((letter) => roles[letter] === "summed") };
   }
 
-  /** Call `visit` with the places of every letter, {letter: place}, the last letter running fastest. */
+  /** Call `visit` with every combination of places, {letter: place}. The last letter changes fastest. */
   function loop(letters, sizes, visit, places = {}) {
     if (letters.length === 0) return visit(places);
     for (let place = 0; place < sizes[letters[0]]; place += 1) loop(letters.slice(1), sizes, visit, { ...places, [letters[0]]: place });
   }
 
-  /** Where in a flat array the places of its letters are. */
+  /** The index in a flat array of the number at these places. */
   const index = (letters, sizes, places) => [...letters].reduce((at, letter) => at * sizes[letter] + places[letter], 0);
 
-  /** The einsum of flat arrays, as loops: the output, flat, and the inputs' indices that each of its numbers is made of. */
+  /** Compute an einsum of flat arrays with loops: the flat output and, for each of its numbers, the indices of the inputs. */
   function compute({ inputs, output, summed }, sizes, arrays) {
     const numbers = [];
     const made = [];

@@ -1,4 +1,4 @@
-/* The list of mistakes: filtered by exercise and by symptom; the one that the address names is opened. */
+/* Filter the list of mistakes by exercise and by symptom, and open the mistake that the address names. */
 (function () {
   "use strict";
   const entries = [...document.querySelectorAll("details.mistake")];

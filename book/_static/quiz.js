@@ -1,9 +1,9 @@
-/** What the riddles share: a question after the other, the verdict, the button for the next one, and the score. */
+/** Shared code of the riddles: one question after another, the verdict, the button for the next question, and the score. */
 Widgets.quiz = (() => {
   "use strict";
   const { make, button } = Widgets;
 
-  /** Answers that the browser keeps, right or not, by question. A browser may refuse to keep any. */
+  /** Read the stored answers: for each question, whether the answer was right. A browser may refuse to store any. */
   function read(key) {
     try {
       return JSON.parse(localStorage.getItem(key)) ?? {};
@@ -15,7 +15,7 @@ Widgets.quiz = (() => {
   function write(key, answers) {
     try {
       localStorage.setItem(key, JSON.stringify(answers));
-    } catch { /* then the score is that of this visit */ }
+    } catch { /* then the score counts only this visit */ }
   }
 
   /**
@@ -25,8 +25,8 @@ Widgets.quiz = (() => {
    * @param {HTMLElement} options.box Where the questions are.
    * @param {string} options.next The text of the button for the next question.
    * @param {(answer: Function, answers: Object<string, boolean>) => [HTMLElement, string]} options.ask Makes a question and
-   *   a hint, and calls answer(right, words, name) when somebody has answered. `answers` are those so far, by name.
-   * @param {string} [options.key] The name by which the browser keeps the answers; without one it forgets them.
+   *   a hint, and calls answer(right, words, name) when somebody has answered. `answers` has the answers so far, by name.
+   * @param {string} [options.key] The name under which the browser stores the answers; without a name, it stores none.
    * @returns {{start: () => void, reset: () => void}}
    */
   function quiz({ box, next, ask, key }) {

@@ -1,4 +1,4 @@
-/** Paper to draw on, ten digits to begin with, and MNIST's way from ink to 28 × 28 pixels. Widgets with drawings need it. */
+/** For widgets with drawings: paper to draw on, ten sample digits, and MNIST's conversion of ink to 28 × 28 pixels. */
 Widgets.sketch = (() => {
   "use strict";
   const { make, button } = Widgets;
@@ -40,7 +40,7 @@ Widgets.sketch = (() => {
     return image;
   }
 
-  /** Strokes, lists of points, as ink of 200 × 200: as large as there is room for, so that the pen is always as wide. */
+  /** Draw strokes (lists of points) as 200 × 200 numbers of ink. They fill the square, so that the pen always has one width. */
   function rasterise(strokes) {
     const [side, pen] = [200, 24];
     const context = make("canvas", { width: side, height: side }).getContext("2d", { willReadFrequently: true });
@@ -64,7 +64,7 @@ Widgets.sketch = (() => {
     }
   }
 
-  /** Ten digits to begin with: points of each stroke, x and y from 0 to 99 in four figures. */
+  /** Ten sample digits: points of each stroke, x and y from 0 to 99 in four figures. */
   const DIGITS = [
     ["5010", "3015 2035 2060 3080 5090 7080 8060 8035 7015 5010"], ["5510 5035 4860 4590"],
     ["2530 3512 5508 7020 7038 5558 3575 2088", "4586 6088 8085"], ["2518 4508 6515 7030 6042 4548 6552 7568 6585 4592 2585"],
@@ -74,10 +74,10 @@ Widgets.sketch = (() => {
   ].map((strokes) => strokes.map((stroke) => stroke.split(" ").map((point) => [point.slice(0, 2) / 100, point.slice(2) / 100])));
 
   /**
-   * Paper to draw on with mouse, finger or keyboard, with a button to clear it and ten digits to begin with.
+   * Paper to draw on with mouse, finger or keyboard, with a button to clear it and ten sample digits.
    *
-   * @param {() => void} change Told when there is something new on the paper.
-   * @returns {{element: HTMLElement, picks: HTMLElement, image: () => number[], empty: () => boolean}} The image is as MNIST's.
+   * @param {() => void} change Called when the drawing changes.
+   * @returns {{element: HTMLElement, picks: HTMLElement, image: () => number[], empty: () => boolean}} The image is like MNIST's.
    */
   function paper(change) {
     let [strokes, ours, pen, drawing, waiting] = [DIGITS[7], true, [0.5, 0.5], false, false];
@@ -94,14 +94,14 @@ Widgets.sketch = (() => {
       Object.assign(context, { lineWidth: 3, strokeStyle: drawing ? "#f80" : "#0cf" }).strokeRect(280 * pen[0] - 6, 280 * pen[1] - 6, 12, 12);
     }
 
-    /** Draw, and tell it at most once for each picture on the screen. */
+    /** Draw, and call `change` at most once for each frame. */
     function renew() {
       draw();
       if (!waiting) requestAnimationFrame(() => { waiting = false; change(); });
       waiting = true;
     }
 
-    /** Begin a stroke, on clean paper if what is there is one of ours. */
+    /** Begin a stroke. If the paper shows a sample digit, clear it first. */
     function begin(point) {
       strokes = [...(ours ? [] : strokes), [point]];
       [ours, drawing] = [false, true];

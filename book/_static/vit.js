@@ -1,11 +1,11 @@
-/** The book's Vision Transformer, as PyTorch runs it: 6 blocks of 8 heads, 17 tokens of width 64. Loaded when asked for. */
+/** The book's Vision Transformer, as PyTorch runs it: 6 blocks of 8 heads, 17 tokens of width 64. A widget loads this file when it needs it. */
 Widgets.vit = (() => {
   "use strict";
   const { softmax, product } = Widgets;
   const [TOKENS, WIDTH, HEADS, DEPTH, PATCH, SIDE] = [17, 64, 8, 6, 7, 28];
   const HEAD = WIDTH / HEADS;
 
-  /** The numbers of a packed model: of each row a scale in float32, then whole numbers in 8 bits. */
+  /** The numbers of a packed model: for each row a scale in float32, then whole numbers in 8 bits. */
   function unpack({ shapes, data }) {
     const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
     const take = (length) => bytes.slice(at, (at += length)).buffer;
@@ -17,13 +17,13 @@ Widgets.vit = (() => {
     }));
   }
 
-  /** What nn.Linear does to each row. */
+  /** Apply nn.Linear to each row. */
   const linear = (rows, weight, bias) => rows.map((row) => Float64Array.from(bias, (sum, out) => {
     for (let i = 0; i < row.length; i += 1) sum += weight[out * row.length + i] * row[i];
     return sum;
   }));
 
-  /** What nn.LayerNorm does to each row. */
+  /** Apply nn.LayerNorm to each row. */
   const normalise = (rows, scale, shift) => rows.map((row) => {
     const mean = row.reduce((sum, each) => sum + each, 0) / row.length;
     const variance = row.reduce((sum, each) => sum + (each - mean) ** 2, 0) / row.length;
@@ -45,7 +45,7 @@ Widgets.vit = (() => {
    *
    * @param {object} model Parameters by name, as PyTorch names them.
    * @param {number[]} image 784 pixels from 0 to 1.
-   * @param {number[][]} [gain] What each head's output is multiplied by, (6, 8): 0 removes it, −1 negates its values.
+   * @param {number[][]} [gain] The factor for each head's output, (6, 8): 0 removes it, −1 negates its values.
    * @returns {{logits: number[], maps: number[][][][]}} The maps are (6, 8, 17, 17).
    */
   function run(model, image, gain) {
@@ -77,7 +77,7 @@ Widgets.vit = (() => {
     return { logits: Array.from(linear([read], model["head.weight"], model["head.bias"])[0]), maps };
   }
 
-  /** What each token contributes to the class token through all blocks, if half of a token stays where it is. */
+  /** The contribution of each token to the class token through all blocks, if half of a token comes from the residual. */
   function rollout(maps) {
     const mixing = maps.map((heads) => heads[0].map((row, i) => row.map((_, j) =>
       (heads.reduce((total, weights) => total + weights[i][j], 0) / HEADS + (i === j ? 1 : 0)) / 2)));

@@ -1,4 +1,4 @@
-/** Attention on three queries, keys and values of width 2, live, with the mistakes on a switch. */
+/** Attention on three queries, keys and values of width 2, live, with a switch for the mistakes. */
 (() => {
   "use strict";
   const { make, matrix, choice, lamps, format, transpose, product, scaled, softmax, close, random } = Widgets;
@@ -16,7 +16,7 @@
     long: () => ({ ...EXAMPLE, Q: scaled(EXAMPLE.Q, 1000) }),
   };
 
-  // What each does: the text of the choice, its formula, and what to look for.
+  // For each choice: its text, its formula, and what to look for.
   const MISTAKES = {
     right: ["right", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
     M3: ["M3 no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The same numbers, until a score passes 709: try the long queries."],
@@ -29,7 +29,7 @@
     M13: ["M13 keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, and mix the wrong thing."],
   };
 
-  /** Attention in its steps, as a mistake would have it. */
+  /** All steps of attention, with a mistake or without one. */
   function attention({ Q, K, V }, mistake = "right") {
     if (mistake === "M12") [Q, K] = [V, V];
     if (mistake === "M11") [Q, K] = [K, Q];
@@ -76,7 +76,7 @@
     ["loop", "Is the output that of a plain loop, to 10⁻⁵?", (run, given) => close(run(given), loop(given))],
   ];
 
-  /** Which of the six tests notice a mistake on these inputs. */
+  /** Whether each of the six tests notices a mistake on these inputs. */
   const noticed = (given, mistake) =>
     TESTS.map(([, , passes]) => !passes((inputs) => attention(inputs, mistake).output, given));
 

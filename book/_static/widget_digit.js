@@ -41,14 +41,14 @@
 
     Widgets.digit.take = (packed) => { model = Widgets.vit.unpack(packed); update(); };
 
-    /** Read what is drawn; the model is loaded when it is asked for the first time. */
+    /** Read what is drawn. The first call loads the model. */
     function read() {
       if (!asked) {
         asked = true;
         const fail = () => { note.textContent = "The model could not be loaded."; };
         for (const name of ["vit.js", "vit_mnist.js"]) {
           const script = make("script", { src: new URL(name, folder), onerror: fail });
-          script.async = false; // in this order
+          script.async = false; // run the scripts in this order
           document.head.append(script);
         }
       }

@@ -4,7 +4,7 @@
   const { make, choice, button } = Widgets;
   const { NAMES, parse, compute, count } = Widgets.einsum;
 
-  // What is asked, the shapes of A and B, one equation that does it.
+  // For each drill: the task, the shapes of A and B, and one right equation.
   const DRILLS = [
     ["The sum of all numbers of A", [[3, 4]], "ij->"],
     ["The sum of each row of A", [[3, 4]], "ij->i"],
@@ -28,7 +28,7 @@
     return Array.from({ length }, () => { state = (state * 48271) % 2147483647; return (state % 19) - 9; });
   }
 
-  /** Return the length of each letter, or in words why the letters do not fit the shapes. */
+  /** Return the length of each letter, or a text that says why the letters do not fit the shapes. */
   function fit(inputs, shapes) {
     const sizes = {};
     if (inputs.length !== shapes.length) return { error: `Here ${shapes.length === 1 ? "is one array" : "are two arrays"}, and your equation has ${inputs.length}.` };

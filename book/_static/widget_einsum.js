@@ -10,7 +10,7 @@
   ];
   const SIZES = { b: 2, h: 2, n: 3, m: 4, i: 3, j: 4, c: 2, d: 2, e: 2, k: 2 };
 
-  /** The loop that an equation stands for, as Python. */
+  /** The loop that an equation means, as Python. */
   function asLoop({ inputs, output, summed }, sizes) {
     const heads = [...output].map((letter, depth) => `${"  ".repeat(depth)}for ${letter} in range(${sizes[letter]}):`);
     const factors = inputs.map((letters, a) => `${NAMES[a]}[${[...letters].join(", ")}]`).join(" * ");
@@ -37,7 +37,7 @@
     const hue = (letter) => `--hue: ${(read.letters.indexOf(letter) * 67 + 205) % 360}`;
     const chip = (letter) => make("b", { class: "axis", style: hue(letter) }, letter);
 
-    /** An array: its last axis runs across, the one before down, and for each place of the others there is a block. */
+    /** Show an array: its last axis runs across, the axis before it runs down, and each place of the other axes is a block. */
     function draw(name, letters, numbers, choose) {
       const tds = numbers.map((number, at) => make("td", choose
         ? { tabindex: at ? -1 : 0, onpointerenter: () => choose(at), onfocus: () => choose(at), onclick: (event) => event.target.focus() } : {}, String(number)));

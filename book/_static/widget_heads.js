@@ -10,7 +10,7 @@
     M81: ["M81 every H-th column", "The width is cut as (d, H). Merged by the same mistake, all comes back: a round trip sees nothing."],
   };
 
-  /** Let the axes of a flat array change places, as NumPy's transpose: the new order of the old axes. */
+  /** Transpose a flat array, as NumPy does. `order` lists the old axes in their new order. */
   function transpose({ flat, shape }, order) {
     const strides = shape.map((_, axis) => shape.slice(axis + 1).reduce((product, size) => product * size, 1));
     const [sizes, steps] = [order.map((axis) => shape[axis]), order.map((axis) => strides[axis])];
@@ -19,7 +19,7 @@
     return { flat: collect(0, 0), shape: sizes };
   }
 
-  /** All steps from tokens, (N, D), to heads, (H, N, d), and back: what is done, which axes there are, and the cells. */
+  /** All steps from tokens, (N, D), to heads, (H, N, d), and back: the title, the axes and the cells of each step. */
   function steps(tokens, heads, width, version = "right") {
     const [N, H, d] = [tokens, heads, width];
     const all = [];
@@ -60,7 +60,7 @@
       change: (name) => { sizes = SIZES[name]; update(); },
     });
 
-    /** Mark a cell wherever it went. */
+    /** Mark a cell in every step. */
     function mark(number) {
       chosen = number;
       for (const cell of stages.querySelectorAll("td")) cell.classList.toggle("marked", Number(cell.textContent) === number);

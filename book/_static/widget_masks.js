@@ -25,7 +25,7 @@
     M71: ["M71 not used", "The mask is an argument that nobody reads."],
   };
 
-  /** The weights under a mask, as a version reads it, or an error in words. */
+  /** The weights that a version computes with a mask, or an error in words. */
   function masked(scores, allowed, version = "right") {
     const empty = allowed.findIndex((row) => !row.some(Boolean));
     if (empty >= 0 && !["M20", "M71"].includes(version)) return { error: `ValueError: the mask hides all keys from query ${empty + 1}` };
@@ -41,7 +41,7 @@
     return { weights: version === "M17" ? weights.map((row, i) => row.map((weight, j) => (allowed[i][j] ? weight : 0))) : weights };
   }
 
-  /** The weight of each row that lies where the mask forbids it. */
+  /** For each row, the weight on pairs that the mask forbids. */
   const leaks = (weights, allowed) => weights.map((row, i) => row.reduce((sum, weight, j) => sum + (allowed[i][j] ? 0 : weight), 0));
 
   Widgets.masks = { compute: masked, leaks };

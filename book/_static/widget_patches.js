@@ -1,4 +1,4 @@
-/** From image to tokens: cut one's own drawing into patches, rightly and by a reshape alone (M44). */
+/** From image to tokens: cut your own drawing into patches, correctly and by a reshape alone (M44). */
 (() => {
   "use strict";
   const { make, choice, slider, sketch } = Widgets;
@@ -11,7 +11,7 @@
       image[(Math.floor(n / across) * size + Math.floor(i / size)) * SIDE + (n % across) * size + (i % size)]));
   }
 
-  /** M44: the same shape by a reshape alone, which cuts the line of pixels and no patches. */
+  /** M44: the same shape by a reshape alone, which cuts the line of pixels instead of patches. */
   function reshape(image, size) {
     const length = size * size;
     return Array.from({ length: (SIDE * SIDE) / length }, (_, n) => image.slice(n * length, (n + 1) * length));

@@ -1,4 +1,4 @@
-/** Position codes: how alike the codes of two places of a grid are, counted line by line and in two dimensions. */
+/** Position codes: how similar the codes of two places of a grid are, counted line by line and in two dimensions. */
 (() => {
   "use strict";
   const { make, matrix, slider, choice, format } = Widgets;

@@ -1,10 +1,10 @@
-/** Three scores and a temperature: their weights, entropy and Jacobian; and what overflows where no maximum is subtracted. */
+/** Three scores and a temperature: their weights, entropy and Jacobian; and what overflows without subtracting the maximum. */
 (() => {
   "use strict";
   const { make, matrix, slider, choice, format, paint, drawing, softmax } = Widgets;
   const COLOURS = ["var(--widget-plus)", "var(--widget-minus)", "var(--widget-third)"];
   const DASHES = ["", "6 3", "2 3"];
-  const [LOW, HIGH] = [-1.5, 1.5]; // of the temperature, as powers of ten
+  const [LOW, HIGH] = [-1.5, 1.5]; // range of the temperature, as powers of ten
 
   /** Softmax of scores at a temperature, its entropy in nats and its Jacobian for the scores divided by it. */
   function temper(scores, tau, shift = true) {
@@ -19,7 +19,7 @@
 
   Widgets.temperature = { compute: temper };
 
-  /** A number of any size in few letters. */
+  /** Write a number of any size in few characters. */
   const short = (number) =>
     Number.isFinite(number) && (number >= 1e4 || (number > 0 && number < 0.01)) ? number.toExponential(0).replace("e+", "e").replace("-", "−") : format(number);
 

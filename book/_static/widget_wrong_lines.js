@@ -5,7 +5,7 @@
   const riddles = JSON.parse(document.getElementById("wrong-lines").textContent);
   const LEVELS = ["easy", "medium", "hard"];
 
-  /** What somebody should see next: a riddle that is new, else one that was not found, else any. */
+  /** Choose the next riddle: a new one, else one that was not solved, else any. */
   function choose(fitting, answers) {
     const left = [fitting.filter(({ name }) => !(name in answers)), fitting.filter(({ name }) => !answers[name]), fitting];
     const some = left.find((each) => each.length);
@@ -16,7 +16,7 @@
   const listed = (names) => names.flatMap((name, i) =>
     [i === 0 ? "" : i === names.length - 1 ? " and " : ", ", make("code", {}, name)]);
 
-  /** A sentence in which names of code stand between backquotes. */
+  /** A sentence with code between backquotes. */
   const prose = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part));
 
   /** Which tests catch the mistake, as a sentence. */
@@ -44,7 +44,7 @@
       make("div", { class: "widget-flow" }, draw("right", right), draw("with the wrong line", wrong)));
   }
 
-  /** The lines as buttons: walk with the arrow keys, and say by Enter which one is wrong. */
+  /** The lines as buttons: walk with the arrow keys, and choose the wrong line with Enter. */
   function code(lines, say) {
     const buttons = lines.map((line, i) => {
       const text = line.trim();

@@ -1,8 +1,8 @@
 /**
- * What all widgets of this book share: parts to draw with, and the arithmetic of matrices.
+ * Shared code of all widgets of this book: parts to draw with, and the arithmetic of matrices.
  *
- * A widget is a file widget_NAME.js that calls Widgets.define("NAME", box => …). It finds the place that the page keeps
- * for it, puts its parts there, and what stood there stays for anyone who has no script. Matrices are arrays of rows.
+ * A widget is a file widget_NAME.js that calls Widgets.define("NAME", box => …). This call puts the widget's
+ * parts into its place on the page. Without scripts, the earlier content of this place stays visible. Matrices are arrays of rows.
  * These are classic scripts: modules do not load from file://.
  */
 const Widgets = (() => {
@@ -55,7 +55,7 @@ const Widgets = (() => {
     element.style.color = known ? (0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff") : "";
   }
 
-  /** Tint an element by the sign and size of a number: `full` and more has the full tint. */
+  /** Tint an element by the sign and size of a number: from `full` on, the tint is at its maximum. */
   function tint(element, number, full) {
     const size = Number.isFinite(number) ? Math.round(45 * Math.min(Math.abs(number) / full, 1)) : 0;
     element.style.background = `color-mix(in srgb, var(--widget-${number < 0 ? "minus" : "plus"}) ${size}%, transparent)`;
@@ -65,12 +65,12 @@ const Widgets = (() => {
    * A matrix as a heat map with its numbers.
    *
    * @param {object} options
-   * @param {string} options.title What is above it, and is read out as its name.
+   * @param {string} options.title The text above it. A screen reader reads this as its name.
    * @param {string[]} options.rows Names of the rows.
    * @param {string[]} options.columns Names of the columns.
    * @param {"weights"|"signed"} [options.kind] Weights lie in 0 to 1 and are painted, other numbers are tinted.
-   * @param {number} [options.digits] Behind the point.
-   * @param {(values: number[][]) => void} [options.change] Makes the cells editable, and is told their numbers.
+   * @param {number} [options.digits] Digits after the point.
+   * @param {(values: number[][]) => void} [options.change] Makes the cells editable, and is called with their numbers.
    * @returns {{element: HTMLElement, show: (values: number[][], right?: number[][]) => void}} Where `right` is given,
    *   cells that differ from it have a mark.
    */
@@ -137,12 +137,12 @@ const Widgets = (() => {
   let groups = 0;
 
   /**
-   * One of several: a row of buttons of which one is pressed, walked through by the arrow keys.
+   * A choice of one from several: a row of buttons, one of them pressed. The arrow keys move between them.
    *
    * @param {object} options
    * @param {string} options.label What is chosen.
    * @param {[string, string][]} options.options Value and text of each.
-   * @param {(value: string) => void} options.change Told the value that is chosen.
+   * @param {(value: string) => void} options.change Called with the chosen value.
    * @returns {{element: HTMLElement, choose: (value: string) => void}}
    */
   function choice({ label, options, change }) {
@@ -159,10 +159,10 @@ const Widgets = (() => {
    * A board of cells that are on or off: paint with mouse or finger, or walk with the arrow keys and press Space.
    *
    * @param {object} options
-   * @param {string} options.title What is above it.
+   * @param {string} options.title The text above it.
    * @param {string[]} options.rows Names of the rows.
    * @param {string[]} options.columns Names of the columns.
-   * @param {(states: boolean[][]) => void} options.change Told the states after each stroke of the brush.
+   * @param {(states: boolean[][]) => void} options.change Called with the states after each stroke of the brush.
    * @returns {{element: HTMLElement, cells: HTMLElement[][], show: (states: boolean[][]) => void}}
    */
   function board({ title, rows, columns, change }) {
@@ -180,12 +180,12 @@ const Widgets = (() => {
     const cells = rows.map((row, i) => columns.map((column, j) => make("button", {
       type: "button", class: "cell", "aria-label": `${row}, ${column}`, "aria-pressed": true, tabindex: i + j ? -1 : 0,
       onpointerdown: (event) => {
-        event.target.releasePointerCapture(event.pointerId); // or a finger would stay with its first cell
+        event.target.releasePointerCapture(event.pointerId); // else a finger would keep to its first cell
         brush = !isOn(cells[i][j]);
         use(cells[i][j], brush);
       },
       onpointerenter: (event) => { if (brush !== null && event.buttons && isOn(cells[i][j]) !== brush) use(cells[i][j], brush); },
-      onclick: (event) => { if (event.detail === 0) use(cells[i][j], !isOn(cells[i][j])); }, // by keyboard
+      onclick: (event) => { if (event.detail === 0) use(cells[i][j], !isOn(cells[i][j])); }, // clicked by keyboard
       onkeydown: (event) => {
         if (!keys[event.key]) return;
         event.preventDefault();
@@ -205,9 +205,9 @@ const Widgets = (() => {
   const button = (text, click, properties = {}) => make("button", { type: "button", onclick: click, ...properties }, text);
 
   /**
-   * A row of lamps, one for each test; a lamp that is lit notices something.
+   * A row of lamps, one for each test; a lit lamp means that its test notices something.
    *
-   * @param {string} label What they are.
+   * @param {string} label What the lamps show.
    * @param {[string, string][]} names Name of each test, and what it asks.
    * @returns {{element: HTMLElement, show: (lit: boolean[]) => void}}
    */
@@ -223,7 +223,7 @@ const Widgets = (() => {
   }
 
   /**
-   * An empty drawing of its own coordinates, as wide as there is room for.
+   * An empty drawing with its own coordinates, as wide as its place allows.
    *
    * @returns {{element: SVGElement, add: (tag: string, attributes: object, text?: string) => SVGElement, clear: () => void}}
    */

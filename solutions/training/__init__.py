@@ -2,14 +2,14 @@
 
 recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
 settings.py       what a run may vary
-fused_vit.py      the same model with less work
+fused_vit.py      the same model, computed with less work
 record.py         the record of a run
 data.py           MNIST, digits, CIFAR-10 and folders of images
 architectures.py  the models that are compared
 optimizers.py     AdamW and Muon
 checkpoints.py    weights in files
 classify.py       a trained model on your own images
-benchmark.py      speed, recipe by recipe
+benchmark.py      the speed of each recipe
 experiments.py    the recorded experiments, one command for all
 coco5.py          a small data set cut out of COCO or a folder
 """

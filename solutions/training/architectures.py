@@ -1,7 +1,7 @@
 """Models to compare with the Vision Transformer: `Settings(architecture=…)` names one.
 
-They are a convolutional network (cnn), a multilayer perceptron (mlp), and a ViT of the parts that readers write: with
-attention by einsum (einsum), by a loop over the heads (loop), or with a mistake (M6, M7, M9, M25).
+They are a convolutional network (cnn), a multilayer perceptron (mlp), and a ViT made of the parts that readers write:
+with attention by einsum (einsum), by a loop over the heads (loop), or with a mistake (M6, M7, M9, M25).
 """
 
 import bisect
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:
-    """Make three convolutions of stride 2, each with a norm and a ReLU, then a mean over what is left of the image.
+    """Make three convolutions of stride 2, each with a norm and a ReLU, then a mean over the remaining pixels.
 
     Args:
         channels: C, the channels of an image, whose height and width are at least 8.
@@ -136,10 +136,10 @@ def fit_width(architecture: str, images: "Images", parameters: int) -> int:
 def compare_attentions(
     settings: "Settings", training: "Images", steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
 ) -> list[dict]:
-    """Measure how two models drift apart that begin with the same parameters and learn from the same batches.
+    """Measure how far two models drift apart. They begin with the same parameters and learn from the same batches.
 
     Args:
-        settings: The settings of both models, whose attentions differ: one has einsum's.
+        settings: The settings of both models. Only their attention differs: one model uses einsum.
         training: Training images. The first 256 are used to measure; the models learn from batches of 64.
         steps: The numbers of steps after which to measure.
 

@@ -1,7 +1,8 @@
 """Measure the recipe of `solutions.training.recipe`: against a plain one, and change by change.
 
-`python -m solutions.training.benchmark --help`. Runs are written to book/records/, which the chapters read. This measures on
-the test set after each epoch, for the clock of a comparison that was planned beforehand: no choice depends on it.
+`python -m solutions.training.benchmark --help`. Runs are written to book/records/, which the chapters read. The
+comparison measures on the test set after each epoch, to stop its clock. It was planned in advance, and no choice
+depends on these measurements.
 """
 
 import hashlib
@@ -42,7 +43,7 @@ SPRINTS = {  # runs of one epoch, in the order in which they were tried; the val
     "small batches": dict(batch_size=64),
     "wider, augmented": dict(batch_size=64, width=96, depth=4, hidden_width=192, shift=1.0, rotation=5.0),
 }
-CHANGES = {  # to the recipe, one at a time
+CHANGES = {  # changes to the recipe; each run makes one
     "the recipe": {},
     "positions as ViT() draws them": dict(position_std=0.02),
     "AdamW for all": dict(optimizer="adamw"),
@@ -122,9 +123,9 @@ def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -
 def compare(seed: int, epochs: int, device: torch.device, data: Data) -> Iterator[list[Record]]:
     """Run both recipes in one process, with epochs in turn, until both are done.
 
-    The plain recipe learns from all 60,000 images, until its test accuracy reaches the goal or for `epochs`. Ours is planned
-    for the epochs of SHORT, and does not learn from the validation split. Both are measured on the test set after each
-    epoch, outside their clocks.
+    The plain recipe learns from all 60,000 images, until its test accuracy reaches the goal or for `epochs`. The
+    recipe of this book is planned for the epochs of SHORT, and does not learn from the validation split. Both are
+    measured on the test set after each epoch. These measurements do not count in their times.
 
     Yields:
         The record of each recipe so far, after each epoch.
@@ -217,7 +218,7 @@ def _with_interval(values: list[float | None], form: str) -> str:
 
 
 class Count(TorchDispatchMode):
-    """Count the operations that compute numbers, each at least one kernel, and the bytes that they read and write."""
+    """Count the operations that compute numbers (at least one kernel each), and the bytes that they read and write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -235,7 +236,7 @@ class Count(TorchDispatchMode):
 
 
 def count_step(settings: Settings) -> dict[str, float]:
-    """Count the work of one step of our recipe: launches, floating-point operations and bytes, in float32."""
+    """Count the work of one step of the recipe: launches, floating-point operations and bytes, in float32."""
     model = ViT()
     optimizers = make_optimizers(model, settings)
     images, labels = torch.randn(settings.batch_size, 1, 28, 28), torch.zeros(settings.batch_size, dtype=torch.long)
@@ -350,7 +351,7 @@ def sprint(
 
 
 def _show(done: list[Record]) -> None:
-    """Print the accuracy of the runs of each name, on the test images if it was measured there, and the CPU seconds."""
+    """Print the accuracy and the CPU seconds of the runs of each name. Test accuracy, if measured, is preferred."""
     tested = done[0].test_accuracy is not None
     table = Table("", f"{'test' if tested else 'validation'} accuracy, %", "each seed", "CPU seconds")
     for name in dict.fromkeys(run.name for run in done):
@@ -365,7 +366,7 @@ def _show(done: list[Record]) -> None:
 def _one_at_a_time(
     path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
 ) -> None:
-    """Train with each of some settings, on the first images, seed by seed; keep each run, skip kept runs, print all.
+    """Train with each of the changed settings, seed by seed, on the first images. Keep runs, skip kept ones, print all.
 
     Args:
         path: The file of the record.

@@ -33,7 +33,7 @@ def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> li
         state = torch.load(path, map_location="cpu", weights_only=True)
         kept = state["settings"]
         images = state["images"]
-    except Exception as error:  # PyTorch raises many kinds for a file of another format
+    except Exception as error:  # PyTorch raises many kinds of errors for a file of another format
         raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
     now, others = run["settings"], "delete it to begin again, or name another file"
     if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
@@ -51,7 +51,7 @@ def check_can_be_written(*paths: Path | None) -> None:
     """Make the folders of files that will be written, so that no finished run is lost.
 
     Raises:
-        ValueError: One of them cannot be written.
+        ValueError: One of the files cannot be written.
     """
     for path in filter(None, paths):
         try:

@@ -1,6 +1,6 @@
 """Classify images with a trained model: `python -m solutions.training.classify photo.jpg --record run.json`.
 
-The record is that of `solutions.training.recipe --record`: it describes the model and its images.
+`solutions.training.recipe --record` writes the record, which describes the model and its images.
 """
 
 import json
@@ -31,7 +31,7 @@ def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:
     model = make_model(settings, nothing)
     try:
         model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
-    except Exception as error:  # PyTorch raises many kinds for a file of another format
+    except Exception as error:  # PyTorch raises many kinds of errors for a file of another format
         raise ValueError(f"{weights} does not hold the weights of that run ({type(error).__name__})") from None
     return model.eval(), images
 

@@ -25,11 +25,11 @@ def images_of_coco(annotations: Path, images: Path, classes: list[str]) -> dict[
 
     Args:
         annotations: COCO's file of instances, as JSON.
-        images: The folder of the images that it names.
+        images: The folder of the images that the file names.
         classes: Names of COCO's categories.
 
     Raises:
-        ValueError: The file is not such a file, has no such category, or an image is missing.
+        ValueError: The file is not COCO's file of instances, has no such category, or an image is missing.
     """
     try:
         content = json.loads(annotations.read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def main(
             training, test = parts
         elif annotations and images:
             found = {name: drawn(paths) for name, paths in images_of_coco(annotations, images, wanted).items()}
-            # If there are too few images, the test gets the same share as of the images asked for: by default a quarter.
+            # If there are too few images, the test still gets the requested share of all images: by default a quarter.
             share = each_of_test / (each + each_of_test)
             tests = {name: min(each_of_test, round(share * len(paths))) for name, paths in found.items()}
             test = {name: paths[: tests[name]] for name, paths in found.items()}

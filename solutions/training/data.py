@@ -127,7 +127,7 @@ class Data:
     left_out: tuple[Path, ...] = ()  # files in the folder that are not images
 
     def facts(self) -> dict:
-        """Return the facts for a record, with which new images can be brought to the form that a model was trained on."""
+        """Return the facts for a record. New images need them to get the form of the images for training."""
         counts = dict(training=len(self.training), validation=len(self.validation), test=len(self.test))
         form = dict(shape=list(self.training.shape), mean=list(self.mean), std=list(self.std))
         return dict(classes=self.classes, **form, **counts)
@@ -156,7 +156,7 @@ def load_mnist(root: str | None = None) -> Data:
     """Load all of MNIST: the first 55,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
     Args:
-        root: Folder of the data; by default that in MNIST_ROOT, else data/.
+        root: Folder of the data; by default the folder in MNIST_ROOT, else data/.
     """
     from torchvision.datasets import MNIST
 
@@ -187,7 +187,7 @@ def load_cifar10(root: str | None = None) -> Data:
     """Load all of CIFAR-10: the first 45,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
     Args:
-        root: Folder to which the data are downloaded; by default that in CIFAR_ROOT, else data/.
+        root: Folder to which the data are downloaded; by default the folder in CIFAR_ROOT, else data/.
     """
     from torchvision.datasets import CIFAR10
 
@@ -203,10 +203,10 @@ def load_cifar10(root: str | None = None) -> Data:
 
 
 def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
-    """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`; a tenth of the former is for validation.
+    """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`. A tenth of train is for validation.
 
-    They become tensors if these fit into half of the free memory of the device. Otherwise the files are read whenever a run
-    needs them, and all of them once before it.
+    The images become tensors if these fit into half of the free memory of the device. Otherwise, all files are read
+    once before a run, and again whenever the run needs them.
 
     Args:
         root: The folder.
@@ -223,7 +223,7 @@ def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") 
     fits = count * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device))
     some = min(1000, len(parts[0][0]))  # training images from which the mean is estimated
     every = read_images([path for part, _ in parts for path in part], size)
-    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read, to find broken ones
+    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read to find broken files
     mean, std = _statistics(torch.stack(kept[:some]) / 255)
     splits: list[Images] = []
     for part, of_part in parts:
@@ -340,7 +340,7 @@ def read_images(paths: list[Path], size: int) -> Iterator[Tensor]:
     """Read images like `read_image`, in several threads.
 
     Raises:
-        ValueError: Files cannot be read; raised after the last one, for all of them together.
+        ValueError: Files cannot be read. There is one error for all of them, after the last file.
     """
 
     def tried(path: Path) -> Tensor | ValueError:
@@ -376,7 +376,7 @@ def classes_of(folder: Path) -> list[str]:
 
 
 def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the image files below a folder, recognised by their suffixes, and the other files, without OF_SYSTEMS.
+    """Return the image files below a folder, recognised by their suffixes, and the other files, except OF_SYSTEMS.
 
     Raises:
         ValueError: There is no image.
@@ -388,11 +388,12 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
 
     kinds, files, seen = Image.registered_extensions(), [], set()
     for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
-        if (real := os.path.realpath(place)) in seen:  # reached by a link
+        if (real := os.path.realpath(place)) in seen:  # a link to a folder that was read already
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))  # the first of two links
+        # The names are sorted, so that of two links to one folder always the same one counts.
+        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))
         files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
     files = [path for path in files if path.is_file()]  # without broken links
     found = sorted(path for path in files if path.suffix.lower() in kinds)

@@ -43,14 +43,14 @@ out = Console()
 
 @dataclass(frozen=True)
 class Size:
-    """How much is run. The defaults take one core about twenty minutes; `NIGHT` made the book's record."""
+    """The amount of work. The defaults take one core about twenty minutes. `NIGHT` made the book's record."""
 
     images: int = 1500  # training images of runs that compare settings
     epochs: int = 5  # epochs of these runs
     other_epochs: tuple[int, ...] = (2, 15)  # further numbers of epochs that are compared
     course_images: int = 45_000  # training images of the course work's model
     course_epochs: int = 1
-    recipe_epochs: int = 1  # epochs of the same model with our recipe
+    recipe_epochs: int = 1  # epochs of the same model with the book's recipe
     counts: tuple[int, ...] = (500, 1500, 9000)  # training images of ViT, CNN and MLP
     met: int = 9000  # images that such a run sees, with repetitions, so that all runs take equally many steps
     five_images: int = 7500  # training images of the five classes
@@ -74,18 +74,18 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What identifies a run, as text."""
+        """The text that identifies a run."""
         return json.dumps([self.data, self.images, asdict(self.settings)])
 
 
-Lookup = Callable[[Run], dict]  # from a run that was yielded to its result
+Lookup = Callable[[Run], dict]  # returns the result of a run that was yielded
 
 
 # ---- what is run ----------------------------------------------------------------------------------------------------
 
 
 def recipe_for(data: Data, **changes: object) -> Settings:
-    """Return our recipe with the sizes of the course work's model: 16 patches, width 64, 4 heads, 4 blocks."""
+    """Return the book's recipe with the sizes of the course work's model: 16 patches, width 64, 4 heads, 4 blocks."""
     sizes = dict(patch_size=data.training.shape[1] // 4, width=64, num_heads=4, depth=4)
     return replace(Settings(), **(data.settings | sizes | changes))
 
@@ -161,9 +161,10 @@ def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lo
 
 
 def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[Run]:
-    """Yield one factor at a time, a random search at the same cost, and what each of the two chose, on all seeds.
+    """Yield the runs of two searches of equal cost, then the settings that each search chose, on all seeds.
 
-    Both search over patch size, heads and width: 32 settings. One factor at a time tries eight of them.
+    One search changes one factor at a time, the other is random. Both search over patch size, heads and width: 32
+    settings. One factor at a time tries eight of them.
     """
     base, side = recipe_for(data, epochs=size.epochs), data.training.shape[1]
     factors = dict(patch_size=(side // 8, side // 4), num_heads=HEADS, width=WIDTHS)
@@ -198,7 +199,7 @@ def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[
 
 
 def best(runs: list[Run], lookup: Lookup) -> Run:
-    """Return the run with the highest validation accuracy; the first of equal ones."""
+    """Return the run with the highest validation accuracy. Of equal runs, return the first."""
     return max(runs, key=lambda run: validation_accuracy(lookup(run)))
 
 
@@ -447,7 +448,7 @@ def all_command(
         except ValueError as error:  # the run was begun on other images
             raise typer.BadParameter(str(error)) from None
         machine = describe_machine(where)
-        del machine["load"]  # it differs in every run
+        del machine["load"]  # the load differs in every run
         book.add(run, result, machine)
         book.write()
         for path in kept_in(checkpoints, run, loaded[run.data]):

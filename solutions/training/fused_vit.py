@@ -8,11 +8,11 @@ from solutions.vit import Encoder
 
 
 def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> Tensor:
-    """Compute `model(images)`; a ViT with PyTorch's blocks and without dropout takes less work.
+    """Compute `model(images)`, with less work for a ViT that has PyTorch's blocks and no dropout.
 
-    Attention over 17 tokens in heads of width 8 is two products of batches of small matrices here. A fused kernel, made for
-    long sequences, takes twice as long on a CPU. The head reads only the class token, so the last block computes no other
-    token.
+    Here, attention over 17 tokens in heads of width 8 is two products of batches of small matrices. A fused kernel is
+    made for long sequences, and takes twice as long on a CPU. The head reads only the class token, so the last block
+    computes no other token.
 
     Args:
         model: The model whose parameters are used.

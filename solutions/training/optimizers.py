@@ -49,7 +49,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
-    """Bring all singular values of matrices, (..., rows, columns), near 1 by products alone. Source: Jordan et al. 2024."""
+    """Bring all singular values of matrices, (..., rows, columns), near 1 by products. Source: Jordan et al. 2024."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if tall else matrices  # (..., few, many)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
@@ -60,7 +60,7 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.Optimizer]:
-    """Give the matrices of a ViT's blocks to Muon, and all other parameters to AdamW; or all parameters to AdamW."""
+    """Give the matrices of a ViT's blocks to Muon, and the rest to AdamW. Without Muon, AdamW gets all."""
     groups = _matrices_of(model) if settings.optimizer == "muon" else []
     matrices = {matrix for group in groups for matrix in group["params"]}
     rest = [parameter for parameter in model.parameters() if parameter not in matrices]

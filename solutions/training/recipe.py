@@ -35,7 +35,7 @@ def train(
     compile: bool = False,
     show: bool = False,
 ) -> Iterator[tuple[nn.Module, list[Epoch]]]:
-    """Train a model. Yield it with all epochs so far after each epoch, and when a kept run is continued.
+    """Train a model. After each epoch, yield the model and all epochs so far. A continued run first yields its state.
 
     Args:
         settings: The recipe.
@@ -151,7 +151,7 @@ def augment(images: Tensor, *, shift: float, rotation: float, flip: bool = False
 def rate_at(step: int, steps: int, settings: Settings) -> float:
     """Return the share of the peak rate at a step, counted from 0: up along a line, down along a cosine.
 
-    It would reach 0 one step after the last, because a step at rate 0 wastes its batch.
+    The share would reach 0 one step after the last step, because a step at rate 0 wastes its batch.
     """
     warmup = settings.warmup * steps
     if step + 1 < warmup:
@@ -175,7 +175,7 @@ def accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[f
 
 
 def _bar(show: bool, what: str, steps: int):
-    """Return a context whose function takes (loss sum, right answers, images) of each step, and may draw a bar."""
+    """Return a context manager that gives a function of (loss sum, right answers, images). It may draw a bar."""
     if not show:
         return nullcontext(lambda *_: None)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

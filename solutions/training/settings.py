@@ -14,7 +14,7 @@ class Settings:
     """
 
     epochs: int = 20  # passes over the training images; the schedule is planned for this many
-    batch_size: int = 128  # images a step
+    batch_size: int = 128  # images in a step
     optimizer: Literal["muon", "adamw"] = "muon"  # for the blocks' matrices; AdamW always moves the rest
     muon_rate: float = 0.015  # peak; Muon's steps have the same size for every gradient
     adamw_rate: float = 3e-3  # peak, for what AdamW moves
@@ -35,7 +35,7 @@ class Settings:
     depth: int = 6
     num_heads: int = 8
     hidden_width: int = 128
-    position_std: float = 0.5  # initial size of the positions, that of the patches' tokens, which would drown 0.02
+    position_std: float = 0.5  # initial size of the positions, equal to the patches' tokens; 0.02 would be too small
     seed: int = 0  # decides the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
-"""Run the visible tests of each exercise, and report. The workflow does so at every push; so does python .github/check.py.
+"""Run the visible tests of each exercise, and report the results.
 
-It gives no points, and has no hidden tests. An exercise that was not begun is skipped; a bonus does not count then.
+The workflow runs this file at every push. You can run it yourself: python .github/check.py. It gives no points, and has
+no hidden tests. An exercise that was not begun is skipped. A bonus that was not begun does not count.
 """
 
 import sys
@@ -29,7 +30,7 @@ def results_of(path: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Check every notebook below exercises/, or those that are named."""
+    """Check every notebook below exercises/, or only the notebooks named as arguments."""
     failed = False
     for path in [Path(name) for name in sys.argv[1:]] or sorted(Path("exercises").glob("*/*.ipynb")):
         found = results_of(path)
