@@ -16,6 +16,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.judge.compare import UNWRITTEN
+from autograder.judge.own_module import compiled
 from autograder.recognition import parsed
 from autograder.sandbox.host.proxy import Function
 
@@ -23,6 +24,8 @@ Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 # Names to which a cell that is not an answer may assign by mistake; `_taken` adds the names of the answers.
 TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
+# The names that tests have before the set-up cell; `_compiled_once` is for `own_module` there.
+NAMES = {"__name__": "tests", "_compiled_once": compiled}
 MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 
 
@@ -37,7 +40,7 @@ class Judge:
             run_test: Runs a test, with the names that tests share, on the functions of a session.
         """
         self.student, self.run_test = student, run_test
-        self.namespace: dict[str, Any] = {"__name__": "tests"}
+        self.namespace: dict[str, Any] = dict(NAMES)
         self.setup: NotebookNode | None = None
         self.apart: _Apart | None = None
         self.blamed: list[str] = []  # the message about the cell that made tests fail
@@ -93,7 +96,7 @@ class _Apart:
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = type(self.student)(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
-        self.namespace: dict[str, Any] = {"__name__": "tests"}
+        self.namespace: dict[str, Any] = dict(NAMES)
         if judge.setup is not None:
             self.run_test(judge.setup, self.namespace, self.session)
 

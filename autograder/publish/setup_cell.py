@@ -47,7 +47,7 @@ def run_tests(name, *written):
     """Run the visible tests of an exercise, and say which exercises have passed theirs so far.
 
     Args:
-        name: Of the exercise.
+        name: The name of the exercise.
         written: The answer, and what else its test needs.
     """
     PASSED[name] = "–"

@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import dis
+import inspect
 import io
 import linecache
 import traceback
@@ -18,6 +19,7 @@ from conftest import ALL, NAME, assignment_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_solution
+from autograder.grade.apart import NAMES
 from autograder.judge.exercise import exercises_of
 from autograder.judge.overwritten import names_used, overwritten
 from autograder.judge.own_module import own_module
@@ -218,13 +220,15 @@ def test_error_in_the_tests_shows_their_lines() -> None:
 
 
 def test_same_source_is_compiled_once() -> None:
-    """Do the modules of two notebooks share their code and nothing else, and does the later part run only once?"""
+    """Do the notebooks that a grader runs share compiled code and nothing else, and does the later part run only once?"""
     source = (
         "runs = []\ndef first():\n    more()\n\n# Only when `more` is called:\nruns.append(1)\ndef later():\n    pass\n"
     )
-    one, other = (own_module("sample", source) for _ in range(2))
-    for _ in range(2):
-        one.first()
-    other.first()
-    assert one.later.__code__ is other.later.__code__
-    assert one.runs == other.runs == [1] and one.runs is not other.runs
+    grader, notebook = dict(NAMES), {}
+    for names in (grader, notebook):
+        exec(inspect.getsource(own_module), names)
+    modules = [names["own_module"]("sample", source) for names in (grader, grader, notebook)]
+    for module in (*modules, *modules):
+        module.first()
+    assert modules[0].later.__code__ is modules[1].later.__code__ is not modules[2].later.__code__
+    assert [module.runs for module in modules] == [[1]] * 3
