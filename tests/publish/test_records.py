@@ -212,7 +212,7 @@ def test_introduction_tells_what_chapters_recorded() -> None:
     heads = read("multihead.json")
     positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
     for start, link, wrong, right in (
-        ("whose weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
+        ("attention weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
         ("without positions", "positions.md", positions["none (M46)"], positions["learned"]),
     ):
         (sentence,) = [line for line in introduction.splitlines() if start in line and link in line]
