@@ -59,7 +59,7 @@ class Judge:
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
         if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
-        words = compile(cell.source, "test", "exec").co_names
+        words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
         functions = tuple(  # this leaves out the module of checks, which a hidden test names too
             word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
         )

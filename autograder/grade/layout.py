@@ -85,13 +85,11 @@ def _defines(item: Item, name: str) -> bool:
 
 def _move_after_definition(order: list[Item], name: str, group: Sequence[Item]) -> None:
     first = min(order.index(item) for item in group)
-    for defining in order[:first]:
-        if _defines(defining, name):
-            return
-    defining = next((item for item in order[first:] if _defines(item, name)), None)
-    if defining is None:
+    defining = next((place for place, item in enumerate(order) if _defines(item, name)), -1)
+    if defining < first:
         return
+    last = order[defining]
     for item in group:
         order.remove(item)
-    after = order.index(defining) + 1
+    after = order.index(last) + 1
     order[after:after] = group

@@ -40,6 +40,8 @@ CHANGES = {  # the code of a cell, and the name in the message about it
     "import torch\ntorch.set_default_device('meta')": "",
     "from torch.nn.modules import module\nh = module.register_module_forward_hook(lambda *_: 1 / 0)": "",
     "import sys\ndef trace(*_):\n    raise OSError\nsys.settrace(trace)": "",
+    "import sys\nclass Empty(list):\n    def __call__(self, frame, *_):\n        if frame.f_code.co_name == 'answer':\n"
+    "            raise OSError\nsys.settrace(Empty())": "",
     "from torch.utils._python_dispatch import TorchDispatchMode\nclass Mode(TorchDispatchMode):\n"
     "    def __torch_dispatch__(self, *_):\n        return 1 / 0\nmode = Mode()\nmode.__enter__()": "",
 }

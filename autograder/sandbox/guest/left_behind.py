@@ -74,7 +74,8 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        if gettrace() or getprofile():  # setting is slower than asking, because it calls an audit hook
+        # Ask first: setting calls an audit hook, which is slower. A tracer may be false, such as an empty list.
+        if gettrace() is not None or getprofile() is not None:
             settrace(None)
             setprofile(None)
         sys.setrecursionlimit(self.depth)

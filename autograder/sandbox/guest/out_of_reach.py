@@ -17,7 +17,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from operator import is_
 from threading import RLock, get_ident
 from types import CodeType, FrameType, FunctionType, SimpleNamespace
 
@@ -101,8 +100,6 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
     def put_back() -> None:
         for owner, before in kept:
             now = owner if isinstance(owner, dict) else vars(owner)
-            if all(map(is_, map(now.get, before), before.values())):  # nearly always true, and fast
-                continue
             for name in [name for name, value in before.items() if now.get(name) is not value]:
                 owner.update({name: before[name]}) if owner is now else setattr(owner, name, before[name])
 

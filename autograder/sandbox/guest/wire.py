@@ -25,6 +25,7 @@ MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: this many bytes of nu
 MAX_VALUES = 2**18  # values of one message, nested ones included: a test's lists have a few thousand
 MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger numbers can all have the same hash
+UNCOUNTED = min(MAX_OUTLINE, MAX_VALUES, MAX_KEYS, MAX_ARRAYS)  # a shorter text cannot hold too many: each takes a byte
 MAX_PARTS = 1000  # parts of a module, and parameters, and buffers: a ViT has about sixty
 HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
@@ -222,7 +223,7 @@ class _Reader:
 
 def _too_much(text: bytes) -> str:
     """Count characters of a JSON text; say which limit for values that cross it exceeds, or return ""."""
-    if len(text) < min(MAX_KEYS, MAX_ARRAYS, MAX_VALUES, MAX_OUTLINE):  # most messages: a value takes a byte or more
+    if len(text) < UNCOUNTED:
         return ""
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes within texts
     if bare.count(b'"') > 4 * MAX_VALUES + 2 * MAX_KEYS:  # each value may have the name of its kind, and be a text
