@@ -7,17 +7,17 @@ from nbformat import NotebookNode
 
 def grade_id(cell: NotebookNode) -> str:
     """Return nbgrader's name of a cell; "" if it has none."""
-    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
 
 
 def is_grade(cell: NotebookNode) -> bool:
     """Return whether a cell has points."""
-    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
+    return bool(cell["metadata"].get("nbgrader", {}).get("grade"))
 
 
 def is_solution(cell: NotebookNode) -> bool:
     """Return whether students fill in a cell."""
-    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
+    return bool(cell["metadata"].get("nbgrader", {}).get("solution"))
 
 
 def points_of(cell: NotebookNode) -> float:
@@ -37,4 +37,4 @@ def is_students(cell: NotebookNode) -> bool:
 
 def is_locked(cell: NotebookNode) -> bool:
     """Return whether grading first replaces the text of a cell by the released text."""
-    return not is_solution(cell) and (is_grade(cell) or bool(cell.metadata.get("nbgrader", {}).get("locked")))
+    return not is_solution(cell) and (is_grade(cell) or bool(cell["metadata"].get("nbgrader", {}).get("locked")))

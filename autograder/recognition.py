@@ -14,6 +14,7 @@ from autograder.files import Unreadable
 from autograder.notebooks import Cell, read_notebook
 
 MAX_PARSED = 100_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
+MAX_KEPT = 10_000  # characters of a cell whose tree is kept: it takes a hundred times as much memory
 MAX_QUOTED = 50  # characters of a released cell's first line that a message quotes
 LABEL = re.compile(r"\*\*(\d+\.\d+)")  # a question's number in its text
 HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
@@ -22,6 +23,8 @@ IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
 MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
 # The fields of a statement that hold inner statements. These run in the same scope, unlike the body of a function.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 @dataclass(frozen=True)
@@ -68,15 +71,29 @@ def _first_of(text: str) -> str:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED."""
+    """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED.
+
+    The trees of short cells are kept, and nobody changes them.
+    """
     if len(source) > MAX_PARSED:
         return None
+    return _parsed(source) if len(source) < MAX_KEPT else _parsed.__wrapped__(source)
+
+
+@lru_cache(maxsize=64)  # each step of grading asks about the same cells
+def _parsed(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the student's code may cause warnings, for example about a backslash
             return ast.parse(MAGIC.sub(r"\1pass", source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def only_defines(source: str) -> bool:
+    """Whether a cell only defines functions and classes and imports modules; lines for IPython do more."""
+    tree = parsed(source)
+    return tree is not None and all(isinstance(each, DEFINITIONS) for each in tree.body)
 
 
 def definitions(source: str) -> dict[str, bool]:

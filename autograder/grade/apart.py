@@ -17,11 +17,10 @@ from nbformat import NotebookNode
 
 from autograder.judge.compare import UNWRITTEN
 from autograder.judge.own_module import compiled
-from autograder.recognition import parsed
+from autograder.recognition import DEFINITIONS, parsed
 from autograder.sandbox.host.proxy import Function
 
 Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
-DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 # Names to which a cell that is not an answer may assign by mistake; `_taken` adds the names of the answers.
 TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
 # The names that tests have before the set-up cell; `_compiled_once` is for `own_module` there.
@@ -139,7 +138,7 @@ def _defines(statement: ast.stmt, taken: set[str]) -> bool:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         calls = any(isinstance(part, ast.Call) for part in ast.walk(statement))
         return not calls and all(isinstance(each, ast.Name) and each.id not in taken for each in targets)
-    return isinstance(statement, DEFINE)
+    return isinstance(statement, DEFINITIONS)
 
 
 def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:

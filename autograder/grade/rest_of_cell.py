@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from autograder.files import writable
-from autograder.recognition import parsed
+from autograder.recognition import DEFINITIONS, parsed
 
 MAX_TRACE = 100_000  # characters of a traceback that are searched
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 PLACE = re.compile(r"In\[\d+\], line (\d+)")  # IPython's words for the line of a cell in which an error arose
 MISSING = re.compile(r"No module named '([\w.]{1,80})'")
-DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+DEFINES = (*DEFINITIONS, ast.Assign, ast.AnnAssign)
 
 
 @dataclass(frozen=True)

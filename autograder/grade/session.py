@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
 from autograder.grade.rest_of_cell import rest_after_error
-from autograder.recognition import definitions
+from autograder.recognition import definitions, only_defines
 from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 
@@ -42,7 +42,8 @@ class Cell:
         if self.plain:
             kernel.run_plain(self.source, seconds)
             return []
-        return kernel.run_cell(self.source, seconds, answers=self.answers, forgotten=self.once)
+        acts = not only_defines(self.source)
+        return kernel.run_cell(self.source, seconds, answers=self.answers, acts=acts, forgotten=self.once)
 
 
 class Session:

@@ -15,6 +15,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import psutil
 from pebble import ProcessExpired, ProcessPool
 
@@ -77,7 +78,7 @@ class Workers:
         )
         forkserver.ensure_running()
         if self.parent is None and self.limits is not None and self.limits.forked:
-            self.parent = WarmParent(self.limits, _slow_imports(self.checks))
+            self.parent = WarmParent(self.limits, *_prepared(self.checks))
 
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Call the function for each job; yield its name and its result, or the exception, as they come.
@@ -111,15 +112,17 @@ class Workers:
         return self.pool
 
 
-def _slow_imports(checks: Sequence[str]) -> list[str]:
-    """Return the slow modules that students' notebooks of assignments import, and PyTorch in any case.
+def _prepared(checks: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what kernels of assignments need: the slow modules that the notebooks import, and the set-up cells.
 
-    A right answer to an exercise in NumPy may use PyTorch too, and its import must not count as time of a call.
+    PyTorch is always among the modules. A right answer to an exercise in NumPy may use it too, and its import must not
+    count as time of a call.
     """
     paths = [path for name in checks for path in ROOT.glob(f"exercises/*/{name}.ipynb")]
-    text = "".join(path.read_text(encoding="utf-8") for path in paths)
+    cells = [cell for path in paths for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    text = "\n".join(cell.source for cell in cells)
     used = {name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)} | {"torch"}
-    return [name for name in SLOW if name in used or not text]
+    return [name for name in SLOW if name in used or not text], [cell.source for cell in cells if cell.id == "setup"]
 
 
 def call(name: str, *arguments: Any) -> Any:

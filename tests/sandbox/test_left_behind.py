@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from in_kernel import function_of
 
+from autograder.recognition import only_defines
+from autograder.sandbox.host.bubblewrap import Limits, WarmParent, use_parent
 from autograder.sandbox.host.kernel import Kernel
 
 ANSWER = """
@@ -52,9 +54,10 @@ def test_what_a_cell_changes_is_undone(kernel: Kernel, cell: str) -> None:
     """Does an answer give the same result after the harmful cell as without it, also if its own cell runs later?"""
     alone = function_of(kernel, "answer", ANSWER)(np.eye(3))
     kernel.run_cell(cell)
-    assert [o.evalue for o in kernel.run_cell(ANSWER, answers=True) if o.output_type == "error"] == []
+    assert [o.evalue for o in kernel.run_cell(ANSWER, answers=True, acts=False) if o.output_type == "error"] == []
     after = function_of(kernel, "answer")
     kernel.run_cell(cell)
+    kernel.run_cell("def other():\n    return 1", acts=False)  # a cell that only defines does not hide the change
     assert np.array_equal(after(np.eye(3)), alone)
 
 
@@ -74,3 +77,40 @@ def test_what_a_cell_adds_stays(start: Callable[..., Kernel]) -> None:
     kernel.run_cell("import torch\ntorch.Tensor.twice = lambda x: 2 * x")
     twice = function_of(kernel, "twice", "def twice(x):\n    return torch.ones(2).twice()")
     assert twice(0).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("cell", "alone"),
+    [
+        ("import torch\n\n\ndef twice(x):\n    return 2 * x\n\n\nclass Net(torch.nn.Module):\n    pass", True),
+        ("from numpy import eye", True),
+        ("import torch\ntorch.manual_seed(0)", False),
+        ("import builtins\nbuiltins.sum = max", False),
+        ("def twice(x):\n    return 2 * x\n\n\n%run other.py", False),
+        ("%%time\ndef twice(x):\n    return 2 * x", False),
+        ("def twice(x:", False),
+    ],
+)
+def test_cells_that_only_define_are_known(cell: str, alone: bool) -> None:
+    """Is each cell that may change Python or a library told from one that only defines?"""
+    assert only_defines(cell) is alone
+
+
+def test_cell_that_the_parent_ran_leaves_nothing_in_a_kernel() -> None:
+    """Does a kernel begin without the names of the cells that its warm parent ran, and with unchanged functions?"""
+    cell = "import numpy as np\nbefore = 1\ndef helper():\n    return 7"
+    parent = WarmParent(Limits(), ["torch"], [cell])
+    use_parent(parent)
+    try:
+        kernel = Kernel(Limits())
+        outputs = kernel.run_cell("print([n in dir() for n in ('before', 'helper', '_compiled_once')])")
+        assert [output.text for output in outputs if "text" in output] == ["[False, False, False]\n"]
+        kernel.run_plain("def helper():\n    return 7", 10.0)
+        assert (
+            function_of(kernel, "answer", "import numpy as np\ndef answer(x):\n    return helper() + np.asarray(x)")(1)
+            == 8
+        )
+        kernel.close()
+    finally:
+        use_parent(None)
+        parent.close()

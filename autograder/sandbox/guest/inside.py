@@ -9,6 +9,7 @@ worst, a message says what the student's function could have returned.
 
 import builtins
 import contextlib
+import functools
 import json
 import linecache
 import os
@@ -34,6 +35,8 @@ from unwritten import unwritten
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
 FILES: dict = {}  # what a file of replacement classes defines, by the file's text
+COMPILE = functools.cache(compile)  # Python's own function, which leads nowhere
+PLAIN_CELL = "<set-up cell>"  # the name of their file in a traceback
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # the notebook before the first call that must leave nothing there; a cell clears it
 RECORDERS: list = []  # the recorder that is entered, if any
@@ -100,6 +103,12 @@ def _reply_to(do: str, request: dict) -> bytes:
             namespace.pop(name, None)
 
 
+def note_state() -> None:
+    """Note the state of Python and the libraries before any cell runs, if that is not done yet."""
+    global STATE
+    STATE = STATE or State()
+
+
 def seed_all(seed: int | None) -> None:
     """Seed the random generators of this process; None seeds them at random."""
     # A library may not be imported, or the student's code may have replaced it.
@@ -116,15 +125,16 @@ def seed_all(seed: int | None) -> None:
 def _cell(request: dict, namespace: dict) -> dict:
     """Run a cell as a notebook does; return what it showed."""
     MEMORY.clear()
-    STATE.watch(request["source"])
     OUTPUTS.begin(request["room"], request["pieces"])
-    STATE.cells_ran = True
+    if request["acts"]:
+        STATE.watch(request["source"])
+        STATE.found = None
     try:
         with _forgetting(namespace) if request["forgotten"] else contextlib.nullcontext():
             SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
-    return found | {"changed": STATE.told()[:10]}
+    return found | {"changed": STATE.told()[:10] if request["acts"] else []}
 
 
 @contextlib.contextmanager
@@ -139,10 +149,19 @@ def _forgetting(namespace: dict):
 
 def _run(request: dict, namespace: dict) -> dict:
     """Run a cell of plain Python without IPython, which would examine every line."""
-    name, lines = "<set-up cell>", request["source"].splitlines(keepends=True)
-    linecache.cache[name] = (len(request["source"]), None, lines, name)  # a traceback quotes these lines
-    exec(compile(request["source"], name, "exec"), namespace)
+    lines = request["source"].splitlines(keepends=True)
+    linecache.cache[PLAIN_CELL] = (len(request["source"]), None, lines, PLAIN_CELL)  # a traceback quotes these lines
+    run_plain(request["source"], namespace)
     return {}
+
+
+def run_plain(source: str, namespace: dict) -> None:
+    """Run a cell of ours; what it compiles is kept, because a set-up cell takes longer to compile than to run."""
+    namespace["_compiled_once"] = COMPILE  # for `own_module` in the cell
+    try:
+        exec(COMPILE(source, PLAIN_CELL, "exec"), namespace)
+    finally:
+        namespace.pop("_compiled_once", None)
 
 
 def _call(request: dict, namespace: dict) -> dict:
@@ -316,12 +335,12 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     os.chdir(home)
     installed = next((place for place, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
     sys.path.insert(installed, "")  # as in Jupyter, a cell can import a file that a cell has written
-    global STATE
     os.set_inheritable(channel, False)
     CHANNEL.append(socket.socket(fileno=channel))
     SHELL.append(make_shell())
     redirect()
-    STATE = State()
+    note_state()
+    STATE.begin()
     with open(os.devnull, "wb") as nowhere:  # the log is for the start only
         for output in (1, 2):
             os.dup2(nowhere.fileno(), output)

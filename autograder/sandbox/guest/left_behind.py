@@ -22,16 +22,24 @@ CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # classes o
 
 
 class State:
-    """The state before any cell ran. It covers what a cell may change and what must not affect other answers."""
+    """The state before any cell ran. It covers what a cell may change and what must not affect other answers.
+
+    It is made once for all kernels that are forked from a process, because looking at all functions is slow.
+    """
 
     def __init__(self) -> None:
-        self.folder, self.filters, self.depth = os.getcwd(), list(warnings.filters), sys.getrecursionlimit()
-        self.outputs = sys.stdout, sys.stderr
+        self.filters, self.depth = list(warnings.filters), sys.getrecursionlimit()
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
-        self.cells_ran = False  # whether cells ran since the last put_back: looking for changes is slow
+        # What cells have changed since the last put_back; None if that is not known yet, because looking for it is slow.
+        self.found: list[tuple[object, str, object]] | None = []
+        self.global_hooks: list[str] = []  # PyTorch's names for hooks that run in every module
         self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # functions of each owner, by the owner's name
         self.watch("")
+
+    def begin(self) -> None:
+        """Note the folder and the outputs of this kernel."""
+        self.folder, self.outputs = os.getcwd(), (sys.stdout, sys.stderr)
 
     def watch(self, source: str) -> None:
         """Note the functions of newly imported libraries, and PyTorch's before a cell that names PyTorch runs."""
@@ -64,7 +72,8 @@ class State:
 
     def told(self) -> list[str]:
         """Return the names of changed functions and settings that `put_back` restores before an answer is called."""
-        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.changed()]
+        self.found = self.changed()
+        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.found]
         names += [
             f"sys.{name}"
             for name, own in zip(("stdout", "stderr"), self.outputs)
@@ -80,9 +89,9 @@ class State:
             setprofile(None)
         sys.setrecursionlimit(self.depth)
         sys.stdout, sys.stderr = self.outputs
-        for owner, name, value in self.changed() if self.cells_ran else ():
+        for owner, name, value in self.changed() if self.found is None else self.found:
             delattr(owner, name) if value is None else setattr(owner, name, value)
-        self.cells_ran, if_it_is_there = False, contextlib.suppress(Exception)
+        self.found, if_it_is_there = [], contextlib.suppress(Exception)
         warnings.filters[:] = self.filters
         with if_it_is_there:
             os.chdir(self.folder)
@@ -107,9 +116,11 @@ class State:
             torch._C._autograd._saved_tensors_hooks_enable()
             while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
                 torch._C._autograd._pop_saved_tensors_default_hooks()
-            for name, hooks in vars(torch.nn.modules.module).items():
-                if name.startswith("_global_") and isinstance(hooks, dict):  # hooks that run in every module
-                    hooks.clear()
+            of_modules = vars(torch.nn.modules.module)
+            self.global_hooks = self.global_hooks or [name for name in of_modules if name.startswith("_global_")]
+            for name in self.global_hooks:
+                if isinstance(of_modules.get(name), dict):
+                    of_modules[name].clear()
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
             # Ask first: setting it imports PyTorch's compiler, which takes 1 s in each kernel, 4 s if nothing is compiled yet.
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None

@@ -136,19 +136,19 @@ class NotebookShell(InteractiveShell):
 
 
 def make_shell() -> NotebookShell:
-    """Make the shell of this process; return the same one when asked again."""
+    """Make the shell of this process, which refuses requests for input; return the same one when asked again."""
     config = Config()
     config.HistoryManager.enabled = False  # else a thread writes the history to a file
     shell = NotebookShell.instance(config=config)
     for name in ("autosave", "clear", "less", "man", "more"):  # Jupyter has these commands; here they do nothing
         shell.register_magic_function(lambda line: None, magic_name=name)
+    builtins.input = getpass.getpass = _ask
     return shell
 
 
 def redirect() -> None:
-    """Keep what is printed from here on, and refuse requests for input."""
+    """Keep what is printed from here on."""
     sys.stdout, sys.stderr = _Stream("stdout", 1), _Stream("stderr", 2)
-    builtins.input = getpass.getpass = _ask
 
 
 def _ask(*_: object, **__: object) -> None:

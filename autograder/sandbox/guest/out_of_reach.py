@@ -17,6 +17,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
+from operator import is_
 from threading import RLock, get_ident
 from types import CodeType, FrameType, FunctionType, SimpleNamespace
 
@@ -100,6 +101,8 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
     def put_back() -> None:
         for owner, before in kept:
             now = owner if isinstance(owner, dict) else vars(owner)
+            if len(now) == len(before) and all(map(is_, now.values(), before.values())):  # fast: it runs in C
+                continue
             for name in [name for name, value in before.items() if now.get(name) is not value]:
                 owner.update({name: before[name]}) if owner is now else setattr(owner, name, before[name])
 

@@ -256,14 +256,21 @@ class WarmParent:
 
     Starting one returns at once: it imports in the background, and answers the first request when it is ready. It can be
     passed to other processes of the grader, and serves all of them.
+
+    Args:
+        limits: The limits of the kernels.
+        modules: The modules that it imports.
+        cells: The texts of cells of plain Python that it runs once, because compiling them takes long.
     """
 
-    def __init__(self, limits: Limits, modules: Sequence[str] = SLOW) -> None:
+    def __init__(self, limits: Limits, modules: Sequence[str] = SLOW, cells: Sequence[str] = ()) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [*_bubblewrap(None, limits, parent=True), *_python("/grader/warm.py"), str(theirs.fileno())]
-        with theirs, (self.folder / "log").open("wb") as log:
-            self.process = _launch([*command, *modules], self.folder, log, pass_fds=[theirs.fileno()])
+        with theirs, (self.folder / "log").open("wb") as log, tempfile.TemporaryFile() as texts:
+            texts.write(json.dumps(cells).encode())
+            texts.seek(0)
+            self.process = _launch([*command, *modules], self.folder, log, texts, pass_fds=[theirs.fileno()])
         self._begin()
 
     def _begin(self) -> None:
@@ -323,11 +330,17 @@ _parent: WarmParent | None = None
 _refused = False  # whether this machine refuses a warm parent
 
 
-def _launch(command: list[str], folder: Path, log: BinaryIO, pass_fds: Sequence[int] = ()) -> psutil.Popen:
+def _launch(
+    command: list[str],
+    folder: Path,
+    log: BinaryIO,
+    stdin: BinaryIO | int = subprocess.DEVNULL,
+    pass_fds: Sequence[int] = (),
+) -> psutil.Popen:
     """Start a process that inherits only the named files, and prints to the log."""
     return psutil.Popen(
         command,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=log,
         stderr=log,
         pass_fds=pass_fds,

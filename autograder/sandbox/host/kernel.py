@@ -89,7 +89,13 @@ class Kernel:
             raise lost
 
     def run_cell(
-        self, source: str, seconds: float | None = None, *, answers: bool = False, forgotten: bool = False
+        self,
+        source: str,
+        seconds: float | None = None,
+        *,
+        answers: bool = False,
+        acts: bool = True,
+        forgotten: bool = False,
     ) -> list[NotebookNode]:
         """Run a student's cell; return its outputs, bounded in number and bytes.
 
@@ -97,13 +103,14 @@ class Kernel:
             source: The cell's text.
             seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
             answers: Whether the cell is an answer: it must not find what other cells have changed in Python or a library.
+            acts: Whether the cell does more than define functions and classes, so that it may change Python or a library.
             forgotten: Whether to restore afterwards what the notebook's names held before.
 
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
         do = "answer" if answers else "cell"
-        request = {"do": do, "source": source, "forgotten": forgotten}
+        request = {"do": do, "source": source, "acts": acts, "forgotten": forgotten}
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
         self.look_after()  # so that no other cell suffers from what this one leaves behind
