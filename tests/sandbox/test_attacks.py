@@ -109,7 +109,8 @@ def test_attack_gets_its_fair_score(runs: Runs, attack: Attack, name: str) -> No
     """Is the score exactly what the honest part earns, and does the state say what happened?"""
     run = runs(name)
     result = run.results.get(attack.folder)
-    why = "" if result is None else f"{result.why} {[check for check in result.checks if not check['passed']][:3]}"
+    lost = [] if result is None else [check for check in result.checks if not check["passed"]]
+    why = "" if result is None else f"{result.why} {result.questions} {lost[:3]}"
     assert run.state(attack) in attack.fair_states, why
     assert run.score(attack) == attack.fair_score(run.assignment), why
 
