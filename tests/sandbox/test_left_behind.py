@@ -106,10 +106,10 @@ def test_cell_that_the_parent_ran_leaves_nothing_in_a_kernel() -> None:
         outputs = kernel.run_cell("print([n in dir() for n in ('before', 'helper', '_compiled_once')])")
         assert [output.text for output in outputs if "text" in output] == ["[False, False, False]\n"]
         kernel.run_plain("def helper():\n    return 7", 10.0)
-        assert (
-            function_of(kernel, "answer", "import numpy as np\ndef answer(x):\n    return helper() + np.asarray(x)")(1)
-            == 8
+        answer = function_of(
+            kernel, "answer", "import numpy as np\ndef answer(x):\n    return helper() + np.asarray(x)"
         )
+        assert answer(1) == 8
         kernel.close()
     finally:
         use_parent(None)

@@ -33,7 +33,6 @@ class State:
         self.numpy = sys.modules["numpy"].geterr()
         # What cells have changed since the last put_back; None if that is not known yet, because looking for it is slow.
         self.found: list[tuple[object, str, object]] | None = []
-        self.global_hooks: list[str] = []  # PyTorch's names for hooks that run in every module
         self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # functions of each owner, by the owner's name
         self.watch("")
 
@@ -116,11 +115,9 @@ class State:
             torch._C._autograd._saved_tensors_hooks_enable()
             while torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
                 torch._C._autograd._pop_saved_tensors_default_hooks()
-            of_modules = vars(torch.nn.modules.module)
-            self.global_hooks = self.global_hooks or [name for name in of_modules if name.startswith("_global_")]
-            for name in self.global_hooks:
-                if isinstance(of_modules.get(name), dict):
-                    of_modules[name].clear()
+            for name, hooks in vars(torch.nn.modules.module).items():
+                if name.startswith("_global_") and isinstance(hooks, dict):  # hooks that run in every module
+                    hooks.clear()
             torch.set_num_threads(1) if torch.get_num_threads() != 1 else None
             # Ask first: setting it imports PyTorch's compiler, which takes 1 s in each kernel, 4 s if nothing is compiled yet.
             torch.use_deterministic_algorithms(False) if torch.are_deterministic_algorithms_enabled() else None

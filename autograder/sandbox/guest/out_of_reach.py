@@ -101,7 +101,7 @@ def keeper(owners: Iterable[object]) -> Callable[[], None]:
     def put_back() -> None:
         for owner, before in kept:
             now = owner if isinstance(owner, dict) else vars(owner)
-            if len(now) == len(before) and all(map(is_, now.values(), before.values())):  # fast: it runs in C
+            if all(map(is_, map(now.get, before), before.values())):  # nearly always true, and fast
                 continue
             for name in [name for name, value in before.items() if now.get(name) is not value]:
                 owner.update({name: before[name]}) if owner is now else setattr(owner, name, before[name])
