@@ -203,9 +203,9 @@ def part_of(case, names):
 
 def holds(name, fits, tried, names):
     """Do most cases vote for a mistake? A wrong result votes for it if a variant gives this result, else against."""
-    ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
+    variants, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
     for case, got, prints, text in tried:
-        shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
+        shown, part = [case["mistakes"].get(variant, ()) for variant in variants], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:

@@ -23,7 +23,7 @@ from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
 from autograder.judge.departure import names_around, recorder_of, with_line
-from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, ways_of
+from autograder.judge.mistake import Mistake, Variant, changed_answer, mistake_of, variants_of
 from autograder.sandbox.likeness import Likeness
 
 Function = Callable[..., Any]
@@ -95,11 +95,11 @@ class Exercise:
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
         """Return the wrong answers, one for each variant of a mistake; "M10/2" is the second variant of M10."""
-        return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
+        return {name: self.changed(variant) for name, variant in variants_of(self.name, self.known).items()}
 
-    def changed(self, *ways: Way) -> Function:
+    def changed(self, *variants: Variant) -> Function:
         """Return the answer with one variant of a mistake, or with several variants at once."""
-        return changed_answer(self.answers, self.name, [change for way in ways for change in way.changes])
+        return changed_answer(self.answers, self.name, [change for variant in variants for change in variant.changes])
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
         """Return the cases in the form that `judge` reads, with the outcomes of oracle and known mistakes."""

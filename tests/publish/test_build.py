@@ -108,7 +108,7 @@ def test_generated_files_are_up_to_date() -> None:
 
 
 @pytest.mark.deep
-def test_generated_files_made_anew_are_the_same() -> None:
+def test_generated_files_made_again_are_the_same() -> None:
     """Is every generated file equal to a new one, to the byte, whatever the manifest says?"""
     for path, text in build.build_all(everything=True).items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, path
