@@ -103,8 +103,8 @@ MISTAKES = (
     Mistake(
         "M6",
         "the softmax runs over the wrong axis",
-        "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each "
-        "row sums to 1, one row per query.",
+        "Does your softmax run over the axis that was asked for? In attention this is the last axis, the keys. Then the "
+        "weights of each query sum to 1.",
         *variants(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0", "sum(axis=0"),
         variant(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
         variant("softmax", "sum(axis=axis", "sum(axis=-1"),

@@ -94,8 +94,8 @@ MISTAKES = (
     Mistake(
         "M44",
         "patches by reshape alone",
-        "Your patches hold pixels from the whole row of the image, because reshape never swaps axes. Do you split "
-        "each side into patches first, and then swap axes before you merge any?",
+        "Your patches hold pixels from the whole row of the image, because reshape never swaps axes. Do you first "
+        "split each side into patches, then swap the axes, and only then merge axes?",
         variant("patchify", PATCHES, "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"),
         variant(
             "patchify",
