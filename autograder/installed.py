@@ -12,7 +12,7 @@ A_FILE = "_config.yml"  # identifies a folder with the repository
 
 
 def enter_repository() -> None:
-    """Run the repository in the working folder if this package was installed from a wheel; else do nothing.
+    """If this package was installed from a wheel, run the package in the working folder instead; else do nothing.
 
     `autograder demo` in an empty folder writes the repository there first.
     """

@@ -19,7 +19,7 @@ def build(
         bool, typer.Option("--check", help="Write nothing; fail if a generated file is older than its source.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also make the files again whose sources did not change.")
+        bool, typer.Option("--all", help="Make all files again, even if their sources did not change.")
     ] = False,
 ) -> None:
     """Make the notebooks of the exercises, the chapters' notebooks for Colab and the list of known mistakes."""

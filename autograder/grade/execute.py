@@ -97,13 +97,14 @@ def execute(
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
             for name, stem in files_of(notebook.cells).items():  # before any of the student's code runs
-                checkpoint = checks_of(stem, "checkpoint")  # by name, so that other assignments do not need it
+                checkpoint = checks_of(stem, "checkpoint")  # imported only for assignments with files
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
-                if not is_locked(cell) or cell.metadata.get("given"):  # answers and tests of classes use given code
+                # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
+                if not is_locked(cell) or cell.metadata.get("given"):
                     answers = is_solution(cell) or bool(cell.metadata.get("given"))
                     released = not is_students(cell)
                     cell.outputs = student.run(Cell(cell.source, _is_own(cell), released, answers))
@@ -113,7 +114,7 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no points, and may pass a value that cannot cross, such as our model
+                else:  # a visible test: it gives no points, and may use a value that cannot be sent, such as our model
                     try:
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
@@ -158,7 +159,7 @@ def _run_test(
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     if error is not None and after_own_cells and not student.ran_own_cells:
-        return _run_test(cell, namespace, student)  # own cells lost the kernel and the test's modules in it
+        return _run_test(cell, namespace, student)  # own cells ended the kernel, which held the test's modules
     outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))

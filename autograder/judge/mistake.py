@@ -138,7 +138,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
 
 
 def changed_lines(path: Path, exercise: str, variant: Variant) -> list[str]:
-    """Return the lines that a variant of a mistake changes in an answer, or adds to it, as they are after the change.
+    """Return the lines that a variant of a mistake changes in an answer or adds to it. Each line is the new one.
 
     Args:
         path: The file of answers.

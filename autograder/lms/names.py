@@ -60,7 +60,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     """
     raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may read this path as one to another folder
+    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may find another folder by this path
         return Sender(parts[-1], folder="/", top=raw[0])
     if any(part in NOBODYS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
         return None

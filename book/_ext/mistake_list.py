@@ -92,7 +92,7 @@ class MistakeEntry(SphinxDirective):
                     self.env.note_dependency(source)
                 lines = changed_lines(path, exercise, way)
                 return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"
-        raise self.error(f"no way of making {name} in {exercise} is known")
+        raise self.error(f"no variant of {name} in {exercise} is known")
 
 
 def visit_entry(page: HTML5Translator, node: mistake_entry) -> None:

@@ -104,7 +104,7 @@ class Turns:
         self.late = self._shuffled(late)
         self.early = self._shuffled([*subtle, second])
         self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
-        self.early += self._shuffled(self.decoys)  # they come first: a test must not trust the first results
+        self.early += self._shuffled(self.decoys)  # `pop` returns these first: a test must not trust the first results
 
     def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         return [names[index] for index in self.rng.permutation(len(names))]

@@ -31,7 +31,7 @@ READER = Path(__file__).with_name("checkpoint_reader.py")
 RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to test itself
 MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: these numbers normalise the inputs of a ViT
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
-# A key is the share of images that a step requires on MNIST; the value is the share that it requires on the stand-in.
+# A key is the share of images that a point requires on MNIST; the value is the share that it requires on the stand-in.
 # Weights that were trained on MNIST do worse on the stand-in, and nobody may lose points because the grader lacks
 # MNIST. So each value is at least four standard errors (of 347 images) below the results of four runs. Weights with 87
 # to 91 % on MNIST had 57 to 64 % on the stand-in; weights with 95 to 96 % had 74 to 82 %; weights with 97 % had 84 to
@@ -88,7 +88,7 @@ class Verdict:
 
 
 # The verdicts on the files that belong to the running notebook, by name: `execute` sets them, as it sets the seed.
-# None under plain nbgrader, where the file is in the folder of the notebook.
+# Under plain nbgrader there are no verdicts (None), and the file is in the folder of the notebook.
 _verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", default=None)
 
 

@@ -28,7 +28,7 @@ def called(function, *arguments):
 
 
 def on_tensors(function):
-    """Turn a function of a tensor and numbers into a function of an array, whose result has a name."""
+    """Turn a function of a tensor and numbers into a function of an array that returns its result by name."""
 
     def run(name, array, *others):
         given = float_tensor(array)
@@ -212,7 +212,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def dropped_of(module, shapes, depth, images, seed):
-    """Does dropout act on the token that is read? Test tokens that are only positions, then the class token alone."""
+    """Does dropout act on the token that is read? The tokens are first only positions, then only the class token."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
@@ -287,7 +287,10 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
 
 
 def probe_vit(cls):
-    """Return a function that measures a ViT; `what` is "output", "parts", "reading", "positions", "learning" or "dropout"."""
+    """Return a function that measures a ViT.
+
+    `what` is "output", "parts", "defaults", "reading", "positions", "learning" or "dropout".
+    """
 
     def probe(what, images, sizes, seed=0, dropout=0.0):
         shapes = shapes_of_vit(sizes)

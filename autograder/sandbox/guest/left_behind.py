@@ -1,7 +1,7 @@
 """Put back what a cell has changed in Python and the libraries.
 
-It runs in the sandbox. It has a file of its own, because Python lists all classes, and a class leads to every name in its
-file.
+This code runs in the sandbox. It has its own file, because Python lists all classes, and a class leads to every name in
+its file.
 """
 
 import builtins
@@ -42,7 +42,7 @@ class State:
         self.folder, self.outputs = os.getcwd(), (sys.stdout, sys.stderr)
 
     def watch(self, source: str) -> None:
-        """Note the functions of newly imported libraries, and PyTorch's before a cell that names PyTorch runs."""
+        """Note the functions of newly imported libraries. Note PyTorch's only before a cell that names PyTorch."""
         if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:
@@ -83,7 +83,8 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        # Ask first: setting calls an audit hook, which is slower. A tracer may be false, such as an empty list.
+        # Ask first: setting calls an audit hook, which is slower. Compare with None, because a tracer may count as
+        # false, as an empty list does.
         if gettrace() is not None or getprofile() is not None:
             settrace(None)
             setprofile(None)

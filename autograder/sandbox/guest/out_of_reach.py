@@ -4,8 +4,8 @@ Python cannot hide one part of a process from another. So no name leads to the a
 without a name, through frames, the garbage collector or memory. An audit hook watches these, and Python code cannot
 remove the hook. The public functions for debugging get replacements that do not lead to the agent.
 
-This file has no class with methods, and all code that works is in nested functions. The reason is that a class or a
-function leads to every name in its file, and that Python lists all classes.
+This file has no class with methods, and the code that does the work is in nested functions. The reason: a class or a
+function leads to every name in its file, and Python lists all classes.
 """
 
 import builtins
@@ -34,7 +34,7 @@ BY_ANYBODY = {
     "sys._current_exceptions",
 }
 TRACES = {"sys.settrace", "sys.setprofile"}
-# Events of ctypes that reach any memory.
+# Events of ctypes that can reach any memory.
 READS = {"cdata", "string_at", "wstring_at", "cast", "call_function", "dlsym", "dlsym/handle"}
 BY_STUDENTS = {"sys.addaudithook", "marshal.loads"} | {f"ctypes.{name}" for name in READS}
 # Events that matter only with some arguments or callers.
@@ -51,7 +51,8 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hol
 HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other frame
 CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes that change what a function does
 GETS_FRAME = ("_getframe", "currentframe")  # ends of the names by which a library asks for a frame
-# Modules that act for their callers. If functions are named, they give a frame to their caller; others only print it.
+# Modules that act for their callers. If functions are named, only these give a frame to their caller; the other
+# functions of the module only print it.
 FRAME_HELPERS = {
     "out_of_reach": (),
     "ctypes": (),

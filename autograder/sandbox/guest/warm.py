@@ -86,7 +86,7 @@ def enter_sandbox(request: dict) -> None:
 def outside_wait_for(child: int) -> None:
     """In the parent of a fork: close all files but the log, reap orphans, end with the child. In the child: return.
 
-    The parent also ends when nobody can read the log any more: the grader was killed, and the agent may ignore that.
+    When nobody can read the log any more, the grader was killed. Then the parent ends too, because the agent may go on.
     """
     die_with_parent()
     if child:

@@ -1,8 +1,9 @@
 """The sandbox: a kernel under bubblewrap that sees the system and Python read-only, and neither network nor course.
 
-If root runs it, the kernel gets a user id of its own that owns nothing. If another user runs it, the kernel keeps this
-user's id inside a user namespace that shows none of the user's files. In both cases it has its own processes, network and
-temporary files, no capabilities, and limits on memory, processes, file sizes and CPU time.
+If root runs the grader, the kernel gets its own user id, which owns nothing. If another user runs the grader, the
+kernel keeps this user's id inside a user namespace that shows none of the user's files. In both cases the kernel has
+its own processes, network and temporary files. It has no capabilities, and limits on memory, processes, file sizes and
+CPU time.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from autograder.sandbox.guest.refused import MACHINES
 from autograder.sandbox.host.control_group import Group, make_group, remove_groups
 
 GUEST = ROOT / "autograder" / "sandbox" / "guest"
-LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack it
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack this file
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder is called autograder-NAMESPACE-PID-*: the grader's PID is valid only in this namespace.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
@@ -68,7 +69,7 @@ class Limits:
     total_output_bytes: int = 3_000_000  # for a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells; our answers take 3 s
     kernels: int = 30  # fresh kernels for one submission; a cell or test that loses its kernel fails
-    forked: bool = True  # fork kernels from a parent that has imported PyTorch, or start each afresh if that fails
+    forked: bool = True  # fork kernels from a parent that has imported PyTorch; if that fails, start each afresh
 
     @property
     def job_seconds(self) -> float:
@@ -89,7 +90,7 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: its topmost process, and a folder, which is its home if there is no sandbox."""
+    """A running kernel: its topmost process and its folder. Without a sandbox, this folder is the kernel's home."""
 
     process: psutil.Process
     folder: Path
@@ -98,7 +99,7 @@ class Sandbox:
     log: BinaryIO | None = None  # what its start prints; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
-        """Whether the system ended a process for its memory, or all processes together use more than this now."""
+        """Whether the system ended a process for its memory, or all processes now use more than `memory_bytes`."""
         if self.group is not None and self.group.was_full():
             return True
         return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes
@@ -195,7 +196,7 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
         if _parent is not None and _parent.proven:
             raise
         _refused = True
-        logging.getLogger(__name__).warning("Kernels are started one by one, about 2 s for each: %s", error)
+        logging.getLogger(__name__).warning("Kernels are not forked. Starting each one takes about 2 s: %s", error)
         return _start(limits, sandboxed, None)
 
 
@@ -254,8 +255,8 @@ def _kernel_process(
 class WarmParent:
     """A process that forks kernels, in its own sandbox; see `warm.py`. It ends with the process that started it.
 
-    Starting one returns at once: it imports in the background, and answers the first request when it is ready. It can be
-    passed to other processes of the grader, and serves all of them.
+    Starting one returns at once: the process imports in the background, and answers the first request when it is ready.
+    A WarmParent can be passed to other processes of the grader, and serves all of them.
 
     Args:
         limits: The limits of the kernels.

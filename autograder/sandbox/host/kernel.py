@@ -102,7 +102,8 @@ class Kernel:
         Args:
             source: The cell's text.
             seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
-            answers: Whether the cell is an answer: it must not find what other cells have changed in Python or a library.
+            answers: Whether the cell is an answer: an answer must not find what other cells have changed in Python or a
+                library.
             acts: Whether the cell does more than define functions and classes, so that it may change Python or a library.
             forgotten: Whether to restore afterwards what the notebook's names held before.
 

@@ -16,10 +16,10 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 
 @cache
 def text_of(made_there: type) -> str:
-    """Return the text that makes a class in the sandbox: a module cannot stay with the grader, as a function can.
+    """Return the text that makes a class in the sandbox. A module cannot stay with the grader, as a function can.
 
-    The text is the class, what it uses of its file, and the file's imports from other packages. For a class in
-    `solutions`, which the notebook gives, it is the class alone.
+    The text is the class, what it uses of its file, and the file's imports from other packages. The notebook
+    gives the classes in `solutions`: for these, the text is the class alone.
     """
     module = inspect.getmodule(made_there)
     parts = ast.parse(inspect.getsource(module)).body
@@ -72,8 +72,8 @@ def _gradients(
 def _product(values: list[Any]) -> int:
     """Return how many numbers a function may make of some values.
 
-    The bound is the size of products of the arrays, with leading axes broadcast, times each whole number, which may be a
-    number of heads. A list counts as the array that it may become.
+    The bound is the size of products of the arrays, with leading axes broadcast, times each whole number. A whole
+    number may be a number of heads. A list counts as the array that it may become.
     """
     shapes = [_shape(value) for value in values]
     leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
@@ -94,7 +94,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> int:
-    """Return by how much a value may multiply a result: a whole number, an array of one, or the product of those in a list."""
+    """Return the factor by which a value may enlarge a result: a whole number, or the product of those in a list."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
