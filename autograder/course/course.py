@@ -374,9 +374,11 @@ class Course:
     def load_results(self, assignment: str) -> list[Result]:
         """Return every stored result of an assignment, by student. An unreadable file gives a result that says so."""
         students = sorted(name for name in self._graded(assignment) if not name.startswith("."))
-        return [self.load_result(student, assignment) or self._torn(student, assignment) for student in students]
+        return [
+            self.load_result(student, assignment) or self._damaged_result(student, assignment) for student in students
+        ]
 
-    def _torn(self, student: str, assignment: str) -> Result:
+    def _damaged_result(self, student: str, assignment: str) -> Result:
         path = self.result_path(student, assignment)
         return Result(
             student,

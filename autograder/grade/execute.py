@@ -25,7 +25,7 @@ from autograder.sandbox.host.proxy import Function, GraderFault
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
-REACHES = "The notebook reaches for the part of the grader that runs next to it"
+QUESTION_ABOUT_AGENT = "The notebook reaches for the part of the grader that runs next to it"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
@@ -124,7 +124,7 @@ def execute(
     finally:
         judge.close()
     _shorten(notebook, limits)
-    _assert_outputs_say(notebook, checks)
+    _check_outputs_match_results(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
@@ -134,7 +134,7 @@ def execute(
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     if student.reached:
         ways = "; ".join(student.reached)
-        questions.append(f"{REACHES} ({writable(ways)[:1000]}). Look at it before the points count.")
+        questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(ways)[:1000]}). Look at it before the points count.")
     questions += student.newer if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
@@ -202,7 +202,7 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
     notebook.cells = shown
 
 
-def _assert_outputs_say(notebook: NotebookNode, checks: list[CheckResult]) -> None:
+def _check_outputs_match_results(notebook: NotebookNode, checks: list[CheckResult]) -> None:
     """Raise a GraderError unless the notebook has an error for exactly the failed tests: nbgrader grades by these errors."""
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
     for check in checks:

@@ -97,7 +97,7 @@ def backward(output):
         (output * slopes.to(output)).sum().backward()
 
 
-def number_or_nan(there):
+def one_or_nan(there):
     """Return 1, or NaN if there are parameters that we did not fill, because the results are then random."""
     return np.nan if there[-1] else 1.0
 
@@ -106,7 +106,7 @@ def output_of(module, shapes, images, seed):
     """Return the output and its shape."""
     there = load(module, shapes, seed)
     output = called(module.eval(), float_tensor(images)).detach().numpy()
-    measured = {"existing_parameters": there, "output": number_or_nan(there) * output}
+    measured = {"existing_parameters": there, "output": one_or_nan(there) * output}
     return measured | {"shape": np.array(output.shape)}
 
 
@@ -117,7 +117,7 @@ def learned_by(module, shapes, images, seed):
     given = source.clone()  # an answer may change it in place
     output = called(module, given)
     unchanged = torch.equal(given, source)
-    blank = number_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
+    blank = one_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
     if unchanged:
         backward(output)
     parameters, _ = looked_up(module, shapes)
@@ -305,7 +305,7 @@ def probe_vit(cls):
             there = load(module, shapes, seed)
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
-            output = number_or_nan(there) * run(module, float_tensor(images))
+            output = one_or_nan(there) * run(module, float_tensor(images))
             return {"existing_parameters": there, "output": output, "shape": np.array(output.shape)}
         measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
         return measure(module, shapes, images, seed)

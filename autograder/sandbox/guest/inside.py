@@ -42,10 +42,10 @@ MEMORY: list = []  # what the notebook held before the first call that must not 
 RECORDERS: list = []  # the recorder that is recording, if any
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # the function that sends a message over the channel
-STANDS: list = []  # the function that restores the modules that the agent uses and a student can name
+RESTORE_MODULES: list = []  # the function that restores the modules that the agent uses and a student can name
 SHELL: list = []  # the shell in which cells run
 STATE = None  # the state before any cell ran
-ONE_QUESTION = threading.Lock()  # only one question at a time: a function may have threads
+QUESTION_LOCK = threading.Lock()  # only one question at a time: a function may have threads
 
 
 def serve() -> None:
@@ -87,10 +87,10 @@ def _reply_to(do: str, request: dict) -> bytes:
             "record": _record,
         }[do]
         reply |= action(request, namespace)
-        STANDS[0]()
+        RESTORE_MODULES[0]()
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
-        STANDS[0]()
+        RESTORE_MODULES[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
@@ -130,15 +130,15 @@ def _cell(request: dict, namespace: dict) -> dict:
         STATE.watch(request["source"])
         STATE.found = None
     try:
-        with _forgetting(namespace) if request["forgotten"] else contextlib.nullcontext():
+        with _restoring_names(namespace) if request["forgotten"] else contextlib.nullcontext():
             SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
-    return found | {"changed": STATE.told()[:10] if request["acts"] else []}
+    return found | {"changed": STATE.changed_names()[:10] if request["acts"] else []}
 
 
 @contextlib.contextmanager
-def _forgetting(namespace: dict):
+def _restoring_names(namespace: dict):
     """Restore the contents of the notebook's names at the end of a `with` block."""
     MEMORY[:] = MEMORY or [Memory(namespace)]
     try:
@@ -180,7 +180,7 @@ def _call(request: dict, namespace: dict) -> dict:
     for index, leaf in zip(request["differentiable"], leaves):
         sent[index] = leaf.clone()  # the function may change the clone in place
     if request.get("forgotten"):
-        with _forgetting(namespace):
+        with _restoring_names(namespace):
             function(*_resolved(sent), **_resolved(keywords))
         return {}
     value = function(*_resolved(sent), **_resolved(keywords))
@@ -297,7 +297,7 @@ def _ask_grader(name: str):
     """Return a stand-in for an earlier exercise whose correct answer stays with the grader."""
 
     def ask(**question):
-        with ONE_QUESTION:
+        with QUESTION_LOCK:
             SEND[0](wire.dumps({"question": name} | question))
             answer = wire.loads(_receive())
         if "error" in answer:
@@ -362,7 +362,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         Memory,
     ]
     owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
-    STANDS.append(out_of_reach.keeper(owners))
+    RESTORE_MODULES.append(out_of_reach.keeper(owners))
     ours = (
         "inside",
         "left_behind",

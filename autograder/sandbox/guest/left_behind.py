@@ -70,7 +70,7 @@ class State:
                 found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
         return found
 
-    def told(self) -> list[str]:
+    def changed_names(self) -> list[str]:
         """Return the names of changed functions and settings that `put_back` restores before an answer is called."""
         self.found = self.changed()
         names = [f"{owner.__name__}.{name}" for owner, name, _ in self.found]

@@ -141,14 +141,14 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             return
         busy.add(thread)  # until the hook returns, only our own code runs
         try:
-            if (way := way_of(event, arguments)) and (place := place_of(event, way)) and place not in told:
+            if (target := target_of(event, arguments)) and (place := place_of(event, target)) and place not in told:
                 told.add(place)
                 if os.getpid() == process:  # a forked copy must not send messages
                     send(REACHED + place.encode("utf-8", "replace"))
         finally:
             busy.discard(thread)
 
-    def way_of(event: str, arguments: tuple) -> str:
+    def target_of(event: str, arguments: tuple) -> str:
         """Return in words what an event may reach for."""
         if event in plain or event == "sys._getframe":
             return event
@@ -181,11 +181,11 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         means_it = any(name.endswith(GETS_FRAME) for name in (*code.co_names, *code.co_varnames))
         return (means_it and is_library(frame.f_code)) or keeps_its_frame(first, frame)
 
-    def place_of(event: str, way: str) -> str:
+    def place_of(event: str, target: str) -> str:
         """Return what the student's code reaches for, and where; "" if the code is not the student's."""
         first = innermost().f_back.f_back
         if first is None:  # a thread without any other frame
-            return f"{way}, a thread"
+            return f"{target}, a thread"
         if first.f_code in replacements:
             return ""
         frame = who_asks(first)
@@ -195,11 +195,11 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         elif event in TRACES:
             allowed = is_library(code) and not file.endswith(tracers) and event[4:] in first.f_code.co_names
             allowed = allowed or (file.endswith("cProfile.py") and first.f_code.co_name != "runcall")
-        elif way in FRAMES:
+        elif target in FRAMES:
             allowed = is_library(code) or keeps_its_frame(first, frame) or (first is frame and reads_on(frame))
         else:
             allowed = is_library(code) and event not in BY_ANYBODY
-        return "" if allowed else f"{way}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
+        return "" if allowed else f"{target}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
 
     def keeps_its_frame(first: FrameType, frame: FrameType) -> bool:
         """Whether a module that acts for its callers keeps its frame to itself."""

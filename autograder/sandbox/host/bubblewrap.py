@@ -109,7 +109,7 @@ class Sandbox:
         ticks, states, parents = 0, {}, set()
         for number in (self.process.pid, *_below(self.process.pid)):  # the first reaps orphans
             with contextlib.suppress(OSError, IndexError):  # the process has ended
-                states[number], *fields = _told(number, "stat").rpartition(")")[2].split()
+                states[number], *fields = _proc_file(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
                 ticks += sum(map(int, fields[10:14]))  # its own, and those of children that it waited for
         # A process is also in state D while it waits for a child made by vfork.
@@ -156,7 +156,7 @@ def _below(number: int) -> Iterator[int]:
                 yield from _below(int(child))
 
 
-def _told(number: int, what: str) -> str:
+def _proc_file(number: int, what: str) -> str:
     """Return a file in which Linux describes a process. It may hold any bytes, because a program chooses its own name."""
     return Path(f"/proc/{number}/{what}").read_text(errors="replace")
 
@@ -164,7 +164,7 @@ def _told(number: int, what: str) -> str:
 def _resident(number: int) -> int:
     """Return the bytes that a process has in memory, page tables included; 0 if it has ended."""
     try:
-        status = _told(number, "status")
+        status = _proc_file(number, "status")
     except OSError:
         return 0
     return sum(int(kilobytes) * 1024 for kilobytes in re.findall(r"^Vm(?:RSS|PTE):\s+(\d+)", status, re.M))
@@ -187,15 +187,15 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
-    global _refused
-    if not (sandboxed and limits.forked) or _refused:
+    global _forking_failed
+    if not (sandboxed and limits.forked) or _forking_failed:
         return _start(limits, sandboxed, None)
     try:
         return _start(limits, sandboxed, warm_parent(limits))
     except SandboxError as error:
         if _parent is not None and _parent.proven:
             raise
-        _refused = True
+        _forking_failed = True
         logging.getLogger(__name__).warning("Kernels are not forked. Starting each one takes about 2 s: %s", error)
         return _start(limits, sandboxed, None)
 
@@ -303,7 +303,7 @@ class WarmParent:
         number = json.loads(reply)["process"]
         for process in _below(self.process.pid):  # processes have other numbers on this side
             with contextlib.suppress(OSError):
-                if re.search(rf"^NSpid:\s+{process}\s+{number}$", _told(process, "status"), re.M):
+                if re.search(rf"^NSpid:\s+{process}\s+{number}$", _proc_file(process, "status"), re.M):
                     return psutil.Process(process)
         raise SandboxError("The kernel ended as it was forked.")
 
@@ -328,7 +328,7 @@ def warm_parent(limits: Limits) -> WarmParent:
 
 
 _parent: WarmParent | None = None
-_refused = False  # whether this machine refuses a warm parent
+_forking_failed = False  # whether this machine refuses a warm parent
 
 
 def _launch(

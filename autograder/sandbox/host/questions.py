@@ -15,16 +15,16 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 
 
 @cache
-def text_of(made_there: type) -> str:
+def text_of(replacement_class: type) -> str:
     """Return the text that makes a class in the sandbox. A module cannot stay with the grader, as a function can.
 
     The text is the class, what it uses of its file, and the file's imports from other packages. The notebook
     gives the classes in `solutions`: for these, the text is the class alone.
     """
-    module = inspect.getmodule(made_there)
+    module = inspect.getmodule(replacement_class)
     parts = ast.parse(inspect.getsource(module)).body
     named = {part.name: part for part in parts if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
-    needed, waiting = set(), {made_there.__name__}
+    needed, waiting = set(), {replacement_class.__name__}
     while waiting:
         needed |= waiting
         used = {node.id for name in waiting for node in ast.walk(named[name]) if isinstance(node, ast.Name)}
