@@ -101,7 +101,7 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
     torch.testing.assert_close(in_torch(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
 
 
-def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
+def test_table_after_the_first_exercise_holds_known_variants() -> None:
     """Is each row of the table a known variant of the mistake, with words from the code above it?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)

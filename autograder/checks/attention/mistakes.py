@@ -412,7 +412,7 @@ MISTAKES = (
         "M165",
         "a gradient is scaled twice, or should not be scaled",
         "One of your gradients is wrong by the factor √d or 1/√d. Which gradients does the scale of the scores affect, "
-        "and how often do you apply it to each of them?",
+        "and how often?",
         variant(BACKWARD, "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
         variant(BACKWARD, "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
         variant(BACKWARD, "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),

@@ -680,8 +680,8 @@ MISTAKES = (
     Mistake(
         "M200",
         "the pairs have the wrong components, or the wrong places in the result",
-        "The lengths of the tokens are right, but their components are not. Which two components of a token form a "
-        "point? Where in the result do you put the two coordinates of each rotated point?",
+        "The lengths of the tokens are right, but their components are not. Which two components form a point? Where in "
+        "the result do the coordinates of each rotated point go?",
         # Components of the two halves are paired, as in the code of many language models.
         variant(
             "rope",
