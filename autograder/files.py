@@ -14,7 +14,7 @@ MAX_FILE = 4 * 2**20  # bytes of a file next to the notebook
 
 
 class Unreadable(ValueError):
-    """The file cannot be read as a notebook; the message says why."""
+    """A file cannot be read; the message says why."""
 
 
 def write_atomically(path: Path, text: str | bytes) -> None:

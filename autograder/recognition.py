@@ -14,7 +14,7 @@ from autograder.files import Unreadable
 from autograder.notebooks import Cell, read_notebook
 
 MAX_PARSED = 100_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
-MAX_KEPT = 10_000  # characters of a cell whose tree is kept: it takes a hundred times as much memory
+MAX_KEPT = 10_000  # characters of a cell whose tree is kept: a tree takes a hundred times the memory of its text
 MAX_QUOTED = 50  # characters of a released cell's first line that a message quotes
 LABEL = re.compile(r"\*\*(\d+\.\d+)")  # a question's number in its text
 HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
@@ -73,7 +73,7 @@ def _first_of(text: str) -> str:
 def parsed(source: str) -> ast.Module | None:
     """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED.
 
-    The trees of short cells are kept, and nobody changes them.
+    The trees of short cells are kept, so no caller may change a tree.
     """
     if len(source) > MAX_PARSED:
         return None
@@ -91,7 +91,7 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def only_defines(source: str) -> bool:
-    """Whether a cell only defines functions and classes and imports modules; lines for IPython do more."""
+    """Whether a cell does nothing except define functions or classes, or import modules. It has no line for IPython."""
     tree = parsed(source)
     return tree is not None and all(isinstance(each, DEFINITIONS) for each in tree.body)
 
@@ -179,7 +179,7 @@ def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
         answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
         answered = answered or (is_answer(cell) and name in filled)
         changed += answered
-        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # other notebooks have a text_02 too
+        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # text_02 is also in other notebooks
         prompt = is_answer(cell) and cell.cell_type == "markdown"  # all prompts have the same words
         cells += answered or known or (cell.source.strip() in texts and not prompt)
     return Holdings(cells, changed)

@@ -1,4 +1,4 @@
-"""Read CSV tables as any spreadsheet or form writes them, and write them so that no spreadsheet runs a text.
+"""Read CSV tables as any spreadsheet or form writes them, and write them without formulas for a spreadsheet.
 
 `read_table` reads every CSV file of a course, and `write_table` writes every one.
 """
@@ -21,7 +21,8 @@ csv.field_size_limit(2**31 - 1)
 DELIMITERS = ",;\t"
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of Excel's "Unicode text" files
 
-# A spreadsheet recognises a formula by its first visible character; the wide forms come from Japanese keyboards.
+# A spreadsheet recognises a formula by its first visible character. FORMULA also has the wide forms of these
+# characters, which Japanese keyboards write.
 # A spreadsheet may split at another separator than the table's, so each part of a cell counts as a cell.
 SEPARATOR = re.compile(r"([;,|\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
 INVISIBLE = r'[\s"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e'

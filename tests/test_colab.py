@@ -22,7 +22,7 @@ from sample_class import answer, fill_in
 
 from autograder.imports import ROOT
 from autograder.judge.exercise import Exercise, exercises_of
-from autograder.judge.mistake import ways_of
+from autograder.judge.mistake import variants_of
 
 pytestmark = pytest.mark.deep
 PINS = ROOT / "colab.txt"
@@ -123,9 +123,9 @@ def with_mistakes(notebook: NotebookNode, exercises: dict[str, Exercise]) -> Not
     for name, each in exercises.items():
         right, test = answer(notebook, name), answer(notebook, f"test_{name}")
         cells: list[NotebookNode] = []
-        for mistake, way in ways_of(name, each.known).items():
+        for mistake, variant in variants_of(name, each.known).items():
             wrong = right.source
-            for old, new in way.changes:
+            for old, new in variant.changes:
                 wrong = wrong.replace(old, new) if wrong.count(old) == 1 else ""
             if wrong and len(cells) < MISTAKES:
                 cells.append(

@@ -17,7 +17,7 @@ def found(module, name):
 
 
 def looked_up(module, names):
-    """Return the parameters by name, and other names. Raise an error if a parameter is missing and others exist."""
+    """Return parameters by name, and the names of all others. If one is missing, raise an error if others exist."""
     parameters = {name: found(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]

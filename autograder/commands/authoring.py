@@ -19,14 +19,14 @@ def build(
         bool, typer.Option("--check", help="Write nothing; fail if a generated file is older than its source.")
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also make the files again whose sources did not change.")
+        bool, typer.Option("--all", help="Make all files again, even if their sources did not change.")
     ] = False,
 ) -> None:
     """Make the notebooks of the exercises, the chapters' notebooks for Colab and the list of known mistakes."""
     from autograder.files import write_atomically
     from autograder.imports import ROOT
     from autograder.publish.build import build_all, stale_files
-    from autograder.publish.generated import write_manifest
+    from autograder.publish.generated import source_digests, write_manifest
 
     with stopping_at(ValueError):
         stale = stale_files()
@@ -36,13 +36,14 @@ def build(
             err.print(said, soft_wrap=True)
         raise typer.Exit(1)
     if not check and (stale or everything):
+        digests = source_digests()
         with stopping_at(ValueError), Bars() as bars:
             files = build_all(everything=everything, progress=bars)
         for path, text in files.items():
             if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
                 write_atomically(ROOT / path, text)
                 say(f"written  {path}")
-        write_manifest()
+        write_manifest(digests)
     say("Every generated file is up to date.")
 
 

@@ -87,9 +87,7 @@ REMEDIES = {
     **dict.fromkeys(
         (errno.EISDIR, errno.ENOTDIR, errno.EEXIST), "move away what is there, a folder instead of a file or a file"
     ),
-    **dict.fromkeys(
-        (errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG), "see whether the disk and its folders are well"
-    ),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG), "check the disk and its folders"),
 }
 
 
@@ -105,7 +103,7 @@ def explaining_files(command: Callable[..., None]) -> Callable[..., None]:
             if course is None or error.errno not in REMEDIES or not _is_below(error.filename, course):
                 raise
             raise stopped(
-                f"{os.fsdecode(error.filename)}: {error.strerror}; {REMEDIES[error.errno]}, and give the command again. "
+                f"{os.fsdecode(error.filename)}: {error.strerror}; {REMEDIES[error.errno]}, and run the command again. "
                 "What was graded is kept"
             ) from None
 

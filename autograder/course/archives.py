@@ -1,7 +1,8 @@
 """List and read the members of zip archives and folders that strangers made.
 
-No archive decides where a file is written: a member is read into memory, within limits, or an error says why it is not.
-Links are not followed, and devices and pipes are not read. An archive inside an archive is opened, a third level is not.
+An archive never decides where a file is written. A member is read into memory, within limits. If a member is not read,
+an error says why. Links are not followed, and devices and pipes are not read. An archive inside an archive is opened;
+an archive inside that one is not.
 """
 
 import io
@@ -49,7 +50,7 @@ def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> 
     Args:
         path: An archive, a folder or a file.
         stack: Closes the archive when its members have been read.
-        is_single: Tells whether a path is one submitted file. A file of weights looks like an archive inside.
+        is_single: Tells whether a path is one submitted file. A file of weights is a zip archive too.
 
     Raises:
         Unreadable: the path is none of these, or too large.
@@ -195,7 +196,7 @@ def _check_list(file: BinaryIO) -> None:
     if length == 0xFFFFFFFF and end64 >= 0:
         length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
     if length > MAX_DIRECTORY:
-        raise Unreadable(f"its list of members has {length / 2**20:.0f} MiB; no download of a class has")
+        raise Unreadable(f"its list of members has {length / 2**20:.0f} MiB; the list of a class's download is shorter")
 
 
 def _why_not(info: zipfile.ZipInfo, times: int) -> str:

@@ -38,7 +38,7 @@ DECIDED = "a person decided that another one counts"
 
 @dataclass
 class Candidate:
-    """A file that may be the notebook of a student, or an archive that may hold it and cannot be opened."""
+    """A file that may be the notebook of a student, or an archive that cannot be opened and may hold the notebook."""
 
     name: str
     read: Callable[[], bytes]  # raises Unreadable
@@ -87,7 +87,7 @@ class Choice:
     left: dict[str, str] = field(default_factory=dict)  # why each of the other files does not count, by name
     question: str = ""  # question for a person, if the files do not decide
     contenders: list[Candidate] = field(default_factory=list)  # the taken file, and others that the question is about
-    digest: str = ""  # digest of all candidates, if a person has to answer or answered
+    digest: str = ""  # digest of all candidates, if a person has to answer the question, or has answered it
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Wanted:
                 found.elsewhere.append(member.path)
         if len(found.notebooks) > MAX_CANDIDATES:
             found.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
-            why = f"only {MAX_CANDIDATES} notebooks of a student are looked into"
+            why = f"only {MAX_CANDIDATES} notebooks of a student are read"
             found.others += [(each.name, why) for each in found.notebooks[MAX_CANDIDATES:]]
             del found.notebooks[MAX_CANDIDATES:]
         return found

@@ -67,7 +67,8 @@ class Result:
 
     student: str
     assignment: str
-    # One of: needs a look, graded, graded after repair, crashed, timed out, missing, unreadable; not graded if we failed.
+    # One of: needs a look, graded, graded after repair, crashed, timed out, missing, unreadable, not graded.
+    # The state is "not graded" if the grader itself failed.
     state: str
     why: str = ""
     receipt: list[str] = field(default_factory=list)
@@ -83,14 +84,14 @@ class Result:
 
     @property
     def has_score(self) -> bool:
-        """Whether there is a score. A submission that is unreadable, or not graded, has no score instead of 0."""
+        """Whether there is a score. An unreadable or not graded submission has no score, which differs from 0."""
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
-        """Set the state to "needs a look" if no decision answers its questions, else to its own state."""
+        """Set the state to "needs a look" if no decision answers the questions, else to the state `otherwise`."""
         answered = decision is not None and decision.content == self.content and decision.questions == self.questions
         self.otherwise = self.otherwise or self.state
-        asks = self.questions and not answered and self.otherwise != "not graded"  # "not graded" is graded again
+        asks = self.questions and not answered and self.otherwise != "not graded"  # the next run grades it again
         self.state = NEEDS_A_LOOK if asks else self.otherwise
 
 
@@ -172,7 +173,7 @@ class Course:
         return bool(self._submitted(assignment) or self._graded(assignment))
 
     def has_new_work_of(self, assignment: str) -> bool:
-        """Whether a student submitted an assignment and has no result yet: a quick look, before anything is read."""
+        """Whether a student submitted an assignment and has no result yet. This quick check reads no file."""
         return not self._submitted(assignment) <= self._graded(assignment)
 
     def _submitted(self, assignment: str) -> set[str]:
@@ -183,7 +184,7 @@ class Course:
 
     @property
     def db_url(self) -> URL:
-        """The address of nbgrader's gradebook in nbgrader_config.py; by default it is gradebook.db in the folder."""
+        """The address of nbgrader's gradebook in nbgrader_config.py; by default, gradebook.db in the folder."""
         return read_url(self._config().CourseDirectory.get("db_url", "sqlite:///gradebook.db"), self.root)
 
     def prepare(self, assignment: Assignment) -> None:
@@ -208,7 +209,7 @@ class Course:
                 recording.add_students(gradebook, self._fit_people())
 
     def _keep_earlier_release(self, assignment: Assignment) -> None:
-        """Keep the earlier release if it differs: students go on with the notebook that they have."""
+        """Keep the earlier release if it differs, because students go on with the notebook that they have."""
         path = self.root / "release" / assignment.name / f"{assignment.notebook}.ipynb"
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
         if before and _is_whole(path) and before != nbformat.writes(assignment.release) + "\n":
@@ -248,7 +249,7 @@ class Course:
 
     @contextmanager
     def reading(self) -> Iterator["Reader"]:
-        """Open the gradebook for the reading functions of `gradebook`; make it first if there is none.
+        """Open the gradebook for the reading functions of `gradebook`. If there is none, make it first.
 
         Raises:
             GradebookError: as `gradebook`.
@@ -263,7 +264,7 @@ class Course:
 
     @contextmanager
     def gradebook(self) -> Iterator["Gradebook"]:
-        """Open nbgrader's gradebook; make it first, completely or not at all, if there is none. Nested calls share it.
+        """Open nbgrader's gradebook. If there is none, make it first, completely or not at all. Nested calls share it.
 
         Raises:
             GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
@@ -287,7 +288,7 @@ class Course:
         """Read roster.csv, if there is one: each row has `id`, and first_name, last_name, email and other columns if known.
 
         Raises:
-            ValueError: it is no table, has no column of ids, or has an id twice. The message names file and line.
+            ValueError: the file is no table, has no column of ids, or has an id twice. The message names file and line.
         """
         path = self.root / "roster.csv"
         if not path.exists():
@@ -313,7 +314,7 @@ class Course:
         return sorted(name for name in self._names() if not _unfit(name))
 
     def unfit_names(self) -> dict[str, str]:
-        """Return why a folder in submitted/ or an entry of the roster belongs to nobody, by a name that can be shown."""
+        """Return, by a printable name, why a folder in submitted/ or a roster's entry can belong to no student."""
         unfit = {name: why for name in self._names() if (why := _unfit(name))}
         shown = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
         return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
@@ -373,15 +374,17 @@ class Course:
     def load_results(self, assignment: str) -> list[Result]:
         """Return every stored result of an assignment, by student. An unreadable file gives a result that says so."""
         students = sorted(name for name in self._graded(assignment) if not name.startswith("."))
-        return [self.load_result(student, assignment) or self._torn(student, assignment) for student in students]
+        return [
+            self.load_result(student, assignment) or self._damaged_result(student, assignment) for student in students
+        ]
 
-    def _torn(self, student: str, assignment: str) -> Result:
+    def _damaged_result(self, student: str, assignment: str) -> Result:
         path = self.result_path(student, assignment)
         return Result(
             student,
             assignment,
             "not graded",
-            f"{path}, or the notebook that was executed for it, cannot be read. Run autograder grade: it is made again.",
+            f"{path}, or the notebook that was executed for it, cannot be read. Run autograder grade to make it again.",
         )
 
     def save_result(self, result: Result) -> None:
@@ -435,7 +438,7 @@ class Course:
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Allow the import of a plugin in the folder, but only within `with`: workers inherit this import path."""
+        """Allow the import of a plugin in the folder, only within `with`, because workers inherit this import path."""
         sys.path.append(str(self.root))
         try:
             yield
@@ -445,7 +448,7 @@ class Course:
     def time_of(self, student: str, assignment: str) -> tuple[datetime | None, str]:
         """Return the time of a submission in UTC, from its timestamp.txt; None and a question if the time is unclear.
 
-        Both are empty if there is no such file.
+        If there is no such file, return None and an empty question.
         """
         folder = self.submission_folder(student, assignment)
         if folder.is_symlink() or folder.parent.is_symlink():  # a link may lead out of the course
@@ -482,7 +485,7 @@ class Course:
 
 
 def _is_whole(notebook: Path) -> bool:
-    """Whether a notebook that we wrote is complete: only its last bracket begins a line."""
+    """Whether a notebook that we wrote is complete. Only the last bracket of a notebook begins a line."""
     with notebook.open("rb") as file:
         file.seek(-min(3, notebook.stat().st_size), os.SEEK_END)
         return file.read().rstrip().endswith(b"\n}")

@@ -29,9 +29,9 @@ SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0)
 OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
-# nbgrader's pages print an id and a name unescaped, within HTML and within a script. So the gradebook, and the folders
-# that those pages read, have a wide twin instead of each character that could end a text there. A student's own id may
-# not hold a twin.
+# nbgrader's pages print an id and a name unescaped, within HTML and within a script. Some characters could end a text
+# there. The gradebook, and the folders that those pages read, hold a wide twin instead of each of these characters. A
+# student's own id may not hold a twin.
 TWINS = (
     {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 )
@@ -39,7 +39,7 @@ CHARACTERS = {twin: char for char, twin in TWINS.items()}
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 REMEDIES = {  # by a pattern of SQLite's message
     "no such (column|table)": 'It is of another version of nbgrader: give "nbgrader db upgrade" in the folder of the course',
-    "readonly": "Make the file, and the folder in which it is, writable",
+    "readonly": "Make the file and its folder writable",
     "unable to open": "It is to be a plain file, in a folder, which you may both read and write",
     "not a database|malformed": "It is damaged, or something else: put a copy back, or move it away, and it is made again",
     "full|disk I/O": "Is the disk full? Make room",
@@ -118,17 +118,17 @@ def explained(url: URL, error: Exception) -> str:
     if url.get_backend_name() == "sqlite":
         return (
             f"the gradebook {url.database} cannot be used: {said}. {_remedy(said)}. "
-            "What was graded is kept in results/; give the command again, and it is recorded"
+            "What was graded is kept in results/; run the command again to record it"
         )
     return (
         f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {said}. Does the server run, and do "
-        "user, password and database exist? What was graded is kept in results/; give the command again when it is "
-        "repaired, and it is recorded"
+        "user, password and database exist? What was graded is kept in results/; when the database works, run the "
+        "command again to record it"
     )
 
 
 def id_in_gradebook(student: str) -> str:
-    """Return a student's id in a form that nbgrader's pages can print; it is almost always the same."""
+    """Return a student's id in a form that nbgrader's pages can print; it is almost always the id itself."""
     return student.translate(TWINS)
 
 
@@ -187,7 +187,7 @@ def points(db: Reader, assignment: str, notebook: str) -> dict[str, float]:
 
 @dataclass
 class Grade:
-    """What the gradebook has of one graded cell of one student."""
+    """What the gradebook knows about one graded cell of one student."""
 
     score: float
     waits: bool  # whether it waits for a person

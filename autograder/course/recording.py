@@ -61,7 +61,7 @@ INDEXES = (
 
 @contextmanager
 def opened(url: URL) -> Iterator[Gradebook]:
-    """Open a gradebook; make it first, completely or not at all, if there is none.
+    """Open a gradebook. If there is none, make it first, completely or not at all.
 
     Raises:
         GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
@@ -87,7 +87,7 @@ def alone(gradebook: Gradebook) -> Iterator[None]:
 
 
 def _make(url: URL) -> None:
-    """Make nbgrader's tables, all or none, if there are none."""
+    """Make nbgrader's tables if they are missing. A failure leaves no table."""
     if url.get_backend_name() == "sqlite":
         path = Path(url.database)
         if not path.exists() or path.stat().st_size == 0:
@@ -114,7 +114,7 @@ def _make(url: URL) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make nbgrader's tables in an empty database, without the program that nbgrader starts to learn their version."""
+    """Make nbgrader's tables in an empty database. nbgrader starts a program to learn their version; we do not."""
     from alembic.script import ScriptDirectory  # imported here: it takes a third of a second, and is needed once
 
     version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
@@ -132,7 +132,7 @@ def add_indexes(gradebook: Gradebook) -> None:
 
 
 def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None:
-    """Write the students of a roster, with their names in it."""
+    """Write the students of a roster, and their names, to the gradebook."""
     known = {student.id: student for student in gradebook.db.scalars(select(Student))}
     for person in people:
         keys = ("first_name", "last_name", "email")
@@ -153,7 +153,7 @@ def register(
     given: list[NotebookNode],
     due: datetime | None = None,
 ) -> None:
-    """Write an assignment's cells to the gradebook. Submissions that are there already get rows for new cells.
+    """Write an assignment's cells to the gradebook. Earlier submissions get rows for new cells.
 
     Args:
         gradebook: The open gradebook.
@@ -239,7 +239,7 @@ class Recorder:
         notebook: NotebookNode | None = None,
         when: datetime | None = None,
     ) -> None:
-        """Write a student, and the grades of a submission, in one transaction. Points and comments of a person stay.
+        """Write a student, and the grades of a submission, in one transaction. Points and comments from a person stay.
 
         Args:
             student: The student's id.
@@ -350,8 +350,9 @@ class _AssignLatePenalties(AssignLatePenalties):
         except Exception as error:
             raise GradebookError(
                 "c.AssignLatePenalties.plugin_class in nbgrader_config.py cannot be used: "
-                f"{error.__cause__ or error}. It names a class of a "
-                "file next to it, FILE.CLASS, that begins with: class CLASS(nbgrader.plugins.BasePlugin)"
+                f"{error.__cause__ or error}. It must name a class in a "
+                "file next to nbgrader_config.py, as FILE.CLASS. The class must begin with: "
+                "class CLASS(nbgrader.plugins.BasePlugin)"
             ) from None
 
     def assign(self, submission: SubmittedAssignment, notebook: SubmittedNotebook) -> None:

@@ -143,7 +143,7 @@ def _if_several(candidates: list[Candidate], decided: Decided) -> dict[str, str]
 
 
 def _receipt(choice: Choice, wanted: str) -> list[str]:
-    """Say for the feedback which of several files counts, and that it had another name."""
+    """Say, for the feedback, which of several files counts, and whether this file had another name."""
     taken = choice.taken.name
     receipt = [f"The file was called {taken!r}; it was taken as {wanted}."] if taken != wanted else []
     return receipt + [f"{said(each)} does not count: {why}." for each, why in list(choice.left.items())[:5]]

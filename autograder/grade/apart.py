@@ -23,7 +23,7 @@ from autograder.sandbox.host.proxy import Function
 Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 # Names to which a cell that is not an answer may assign by mistake; `_taken` adds the names of the answers.
 TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-# The names that tests have before the set-up cell; `_compiled_once` is for `own_module` there.
+# The names that tests have before the set-up cell; `own_module` in that cell uses `_compiled_once`.
 NAMES = {"__name__": "tests", "_compiled_once": compiled}
 MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 

@@ -1,7 +1,8 @@
-"""Grade on a Dask cluster. Only submissions, checks and results cross. The machine that starts the run records points.
+"""Grade on a Dask cluster. The network carries only submissions, checks and results.
 
-A worker needs this package and bubblewrap, but no shared disk and no gradebook. Before a worker gets a submission, it
-is asked for its versions and its sandbox. It has one submission at a time, so a lost or hanging worker delays only one.
+The machine that starts the run records the points. A worker needs this package and bubblewrap, but no shared disk and
+no gradebook. Before a worker gets a submission, it must show that it has the same versions and a sandbox that works. It
+has one submission at a time, so a lost or hanging worker delays only one submission.
 """
 
 import hashlib
@@ -66,7 +67,12 @@ def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
 
 
 def work(run: str, job: Job) -> dict[str, Any] | None:
-    """On a worker: grade one submission; None if this process took another one's address, and was not asked yet."""
+    """On a worker: grade one submission.
+
+    Returns:
+        The fields of the result; None if this process does not have the task, for example because it replaced a process
+        at the same address and was not asked yet.
+    """
     return grade_one(KEPT[run], job) if run in KEPT else None
 
 
@@ -202,7 +208,8 @@ class _Run:
                 return
 
     def start(self, worker: _Worker, function: Any, *arguments: Any) -> None:
-        def call(pickled: bytes) -> Any:  # sent by value: the scheduler unpickles it, and has no module of ours
+        # Dask sends this function as code, because the scheduler unpickles it and does not have our modules.
+        def call(pickled: bytes) -> Any:
             import pickle
 
             function, arguments = pickle.loads(pickled)

@@ -25,7 +25,7 @@ from autograder.sandbox.host.proxy import Function, GraderFault
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
-REACHES = "The notebook reaches for the part of the grader that runs next to it"
+QUESTION_ABOUT_AGENT = "The notebook reaches for the part of the grader that runs next to it"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
@@ -97,13 +97,14 @@ def execute(
         with contextlib.ExitStack() as judging:
             judging.enter_context(seeded(seed))
             for name, stem in files_of(notebook.cells).items():  # before any of the student's code runs
-                checkpoint = checks_of(stem, "checkpoint")  # by name, so that other assignments do not need it
+                checkpoint = checks_of(stem, "checkpoint")  # imported only for assignments with files
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
             for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
                 cell.execution_count = count
-                if not is_locked(cell) or cell.metadata.get("given"):  # answers and tests of classes use given code
+                # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
+                if not is_locked(cell) or cell.metadata.get("given"):
                     answers = is_solution(cell) or bool(cell.metadata.get("given"))
                     released = not is_students(cell)
                     cell.outputs = student.run(Cell(cell.source, _is_own(cell), released, answers))
@@ -113,7 +114,7 @@ def execute(
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no points, and may pass a value that cannot cross, such as our model
+                else:  # a visible test: it gives no points, and may use a value that cannot be sent, such as our model
                     try:
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
@@ -123,7 +124,7 @@ def execute(
     finally:
         judge.close()
     _shorten(notebook, limits)
-    _assert_outputs_say(notebook, checks)
+    _check_outputs_match_results(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
@@ -133,7 +134,7 @@ def execute(
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     if student.reached:
         ways = "; ".join(student.reached)
-        questions.append(f"{REACHES} ({writable(ways)[:1000]}). Look at it before the points count.")
+        questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(ways)[:1000]}). Look at it before the points count.")
     questions += student.newer if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
@@ -158,7 +159,7 @@ def _run_test(
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     if error is not None and after_own_cells and not student.ran_own_cells:
-        return _run_test(cell, namespace, student)  # own cells lost the kernel and the test's modules in it
+        return _run_test(cell, namespace, student)  # own cells ended the kernel, which held the test's modules
     outputs, said = [], _said_by(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
@@ -201,7 +202,7 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
     notebook.cells = shown
 
 
-def _assert_outputs_say(notebook: NotebookNode, checks: list[CheckResult]) -> None:
+def _check_outputs_match_results(notebook: NotebookNode, checks: list[CheckResult]) -> None:
     """Raise a GraderError unless the notebook has an error for exactly the failed tests: nbgrader grades by these errors."""
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
     for check in checks:

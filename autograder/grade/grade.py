@@ -246,7 +246,7 @@ class _Proof:
         if record is not None and not record.exists():
             raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
         files = {name: record.read_bytes() for name in assignment.files}
-        self.jobs["/answers"] = Job(task.instructor.encode(), files, may_be_published=True)
+        self.jobs["/answers"] = Job(task.instructor.encode(), files, may_match_book_weights=True)
         self.jobs["/unsolved notebook"] = Job(task.release.encode())
 
     def held_back(self, done: Done, progress: Progress) -> Done:

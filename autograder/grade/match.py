@@ -21,7 +21,8 @@ class Match:
 
     cells: list[Cell]  # the submitted cells; a merged text is split into its parts
     found: dict[int, int] = field(default_factory=dict)  # index of the submitted cell, by the place of the released one
-    elsewhere: dict[int, int] = field(default_factory=dict)  # place of the cell with an answer, by the answer's place
+    # For an answer that is in the cell of another answer: the place of that cell, by the place of the answer.
+    elsewhere: dict[int, int] = field(default_factory=dict)
     copies: set[int] = field(default_factory=set)  # indices of unchanged copies of released cells, which are left out
 
 
@@ -91,7 +92,7 @@ class Matching:
         exact = [i for i in self.by_text.get(blank.source.strip(), ()) if i not in self.taken]
         same = [i for i in self._named(name_of(blank), blank.cell_type) if i not in self.taken]
         own = [i for i in same if i in exact]
-        plain = "nbgrader" not in blank.metadata  # other notebooks have a text_02 too
+        plain = "nbgrader" not in blank.metadata  # it has a name such as text_02, which is also in other notebooks
         # A cell that defines an answer counts as the answer, even if it includes the released cell or has its name.
         same = [i for i in same if not (self.defined[i].keys() & self.answers.keys())]
         if plain and blank.cell_type == "markdown":

@@ -98,7 +98,7 @@ def repair_notebook(
 def _one_side_of(
     submitted: Notebook, release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
 ) -> Match:
-    """Match the cells with the released ones; if the file has two sides, use the side with more answers."""
+    """Match the cells with the released ones. If a git conflict gives two sides, use the side with more answers."""
     if submitted.other is None:
         return Matching(submitted.cells, release.cells, earlier, receipt, questions).match()
     receipts: tuple[list[str], list[str]] = [], []
@@ -169,7 +169,8 @@ def _items_of(
             items += own.get(place, [])
             continue
         added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
-        before = full.cell_type == "code" and name_of(full) != "setup"  # a student's code in a test's cell precedes it
+        # Code that a student wrote into the cell of a test runs before the test.
+        before = full.cell_type == "code" and name_of(full) != "setup"
         items += [*added, item] if before else [item, *added]
         items += own.get(place, [])
     return items
@@ -321,6 +322,6 @@ def _without_installs(source: str, receipt: list[str]) -> str:
 
 
 def _note(receipt: list[str], entry: str) -> None:
-    """Add an entry, unless it is there or the receipt is full: a student may cause millions."""
+    """Add an entry, unless it is there or the receipt is full. A submission may cause millions of entries."""
     if entry not in receipt and len(receipt) < MAX_RECEIPT:
         receipt.append(entry)

@@ -56,7 +56,8 @@ def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str =
     Args:
         notebook: The notebook that counts.
         files: The files next to it.
-        candidates: `Submission.candidates`. A decision is about all files from which one was chosen.
+        candidates: `Submission.candidates`. They count because an instructor's decision is about all files from which
+            one was chosen.
     """
     digest = hashlib.sha256(notebook + candidates.encode())
     for name, content in sorted(files.items()):

@@ -61,7 +61,7 @@ class Session:
         self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
-        self.reached: list[str] = []  # how code reached for the grader's agent next to it, in words
+        self.reached: list[str] = []  # the ways in which code accessed the grader's agent, in words
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -108,14 +108,15 @@ class Session:
             self.failed.pop(name, None)
             if said and len(self.failed) < MAX_NAMES:
                 self.failed[name] = said[-1]
-        rest = None if cell.released else rest_after_error(cell.source, outputs)  # released code fails due to an answer
+        # Released code fails only because of an answer.
+        rest = None if cell.released else rest_after_error(cell.source, outputs)
         if rest and len(self.left_out) < MAX_LEFT_OUT:
             self.left_out.append(rest.said)
             outputs += self.run(replace(cell, source=rest.source))
         return outputs
 
     def show(self, source: str) -> list[NotebookNode]:
-        """Run a visible test next to the student's code, as in the notebook; return its outputs, and forget it."""
+        """Run a visible test in the student's kernel; return its outputs. A fresh kernel does not replay the test."""
         return self._run(Cell(source, once=True))
 
     def _run(self, cell: Cell) -> list[NotebookNode]:

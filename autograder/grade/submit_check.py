@@ -109,7 +109,7 @@ def _errors(
                 for source in ran:
                     kernel.run_cell(source)
             source: str | None = cell.source
-            judged = is_solution(cell) or is_locked(cell)  # these cells must not find what others have changed
+            judged = is_solution(cell) or is_locked(cell)  # other cells must not affect these cells
             while source is not None:
                 outputs = kernel.run_cell(source, answers=judged)
                 for output in outputs:

@@ -27,4 +27,6 @@ class Job:
 
     data: bytes  # the file that was submitted
     files: dict[str, bytes | str] = field(default_factory=dict)  # other files, by name: bytes, or why one is unreadable
-    may_be_published: bool = False  # whether the files may be the book's own weights, as in the proof of the checks
+    may_match_book_weights: bool = (
+        False  # whether the files may be the book's own weights, as in the proof of the checks
+    )

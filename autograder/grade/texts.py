@@ -94,7 +94,7 @@ def _text_of(item: Item, released: Sequence[NotebookNode]) -> str:
 
 
 def words_in_code(source: str) -> str:
-    """Return the comments of a code cell, and the strings that it prints or does not use. Return prose completely."""
+    """Return the comments of a code cell, and the strings that it prints or does not use; all of it if it is prose."""
     tree = parsed(source)
     if tree is None:
         prose = not definitions(source) and len(re.findall(r"[^\W\d_]{2,}", source)) > 3 * len(

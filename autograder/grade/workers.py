@@ -115,8 +115,8 @@ class Workers:
 def _prepared(checks: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what kernels of assignments need: the slow modules that the notebooks import, and the set-up cells.
 
-    PyTorch is always among the modules. A right answer to an exercise in NumPy may use it too, and its import must not
-    count as time of a call.
+    PyTorch is always among the modules: a right answer to an exercise in NumPy may use PyTorch too, and the import of
+    PyTorch must not count as time of a call.
     """
     paths = [path for name in checks for path in ROOT.glob(f"exercises/*/{name}.ipynb")]
     texts = [path.read_text(encoding="utf-8") for path in paths]
@@ -157,7 +157,7 @@ def default_jobs() -> int:
 
 
 def free_memory(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that are free on the machine, and within the limit of a container or of a job on a cluster.
+    """Return the bytes of free memory: of the machine or, if that is less, of the container or the job on a cluster.
 
     Args:
         groups: The file that lists this process's control groups, of version 1 and version 2.

@@ -1,7 +1,7 @@
 """The catalogue of all mistakes that the checks can name, each with its title and its question to the student.
 
-The mistakes are in `autograder/checks/*/mistakes.py`. If several assignments share a number, one of them gives its title and
-its question.
+The mistakes are in `autograder/checks/*/mistakes.py`. If several assignments share the number of a mistake, only one
+of them gives the title and the question.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from autograder.judge.mistake import Mistake, number_of
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module with checks for a file of answers: exercises, mistakes, right_answers or checkpoint."""
+    """Return a module of checks for a file of answers: exercises, mistakes, right_answers or checkpoint."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
@@ -25,7 +25,7 @@ def mistakes_of(stem: str) -> tuple[Mistake, ...]:
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
-# The chapters also teach these mistakes. No check can see them: they are mistakes in conclusions, or the result is
+# The chapters also teach these mistakes. No check can notice them: some are mistakes in conclusions, and others make
 # another kind of model.
 TAUGHT = (
     Mistake(

@@ -29,12 +29,12 @@ class WrongAnswer(AssertionError):
 
 
 class Measured(dict):
-    """The results of a probe, by name. Only a probe chooses its names; a student's dictionary does not."""
+    """The results of a probe, by name. A probe may choose the names of its results; a student's dictionary may not."""
 
 
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
-    """Call a function on copies. Return its arrays by name, and whether it changed an argument; or return its error."""
+    """Call a function on copies of arguments. Return its arrays by name and whether it changed a copy, or its error."""
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
@@ -66,7 +66,7 @@ def said_of_unwritten(called, missing):
 
 
 def fingerprint(got):
-    """Condense each array to one number, which saves space: the sum of its entries times 1, cos 1, cos 2 …"""
+    """Condense each array to one number, to save space: the sum of its entries with the weights 1, cos 1, cos 2 …"""
     flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
     return [float(entries @ np.cos(np.arange(entries.size))) for entries in flat] + [float(got.get("changed", 0))]
 
@@ -79,7 +79,7 @@ def alike(mine, other, part=None):
 
 @np.errstate(all="ignore")
 def difference(got, expected, show):
-    """Say how an outcome differs from the expected one, with numbers if they may be shown; return "" if it does not."""
+    """Say how an outcome differs from the expected one; return "" if they agree. With `show`, also list the numbers."""
     if "error" in got or "error" in expected:
         if got.get("error") == expected.get("error"):
             return ""
@@ -132,7 +132,7 @@ def extract(mine, right, wrong):
 
 @np.errstate(all="ignore")
 def draw(text, got, expected):
-    """Show in a notebook the first wrong map next to the expected one, at most 16 × 16; crosses mark wrong cells."""
+    """In a notebook, draw the first wrong matrix next to the right one, at most 16 × 16; a cross is a wrong number."""
     if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() is None:  # not in a notebook
         return
     pairs = [(np.asarray(right), got[name]) for name, right in expected.items()]
@@ -162,7 +162,7 @@ def wrong_in(right, mine):
 
 
 def judge(function, names, cases, messages, show=True, book=""):
-    """Raise a WrongAnswer that names the likely mistake at the first case in which the function is wrong."""
+    """Raise a WrongAnswer if the function is wrong in a case. Name the first such case, and the likely mistake."""
     begun = time.perf_counter()
     got = [outcome(function, case["arguments"], names) for case in cases]
     took = time.perf_counter() - begun
@@ -189,7 +189,7 @@ def fitting(case, mine, prints, tried, names):
     part, fits = part_of(case, names), {}
     for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
         if alike(prints, shown, part):
-            fits[name] = alike(prints, shown) / 2  # a bonus if the results that do not count fit too
+            fits[name] = alike(prints, shown) / 2  # a bonus if the results that do not count also fit
             for c, g, m, t in tried:  # an error or a right result may hide the mistake in other cases
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
     return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
@@ -202,12 +202,12 @@ def part_of(case, names):
 
 
 def holds(name, fits, tried, names):
-    """Do most cases vote for a mistake? A wrong result votes for it if a variant gives this result, else against."""
-    ways, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
+    """Do most cases vote for a mistake? A wrong result votes for it if one of its variants gives the same result."""
+    variants, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
     for case, got, prints, text in tried:
-        shown, part = [case["mistakes"].get(way, ()) for way in ways], part_of(case, names)
+        shown, part = [case["mistakes"].get(variant, ()) for variant in variants], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
         elif not text:
-            votes -= all(shown) / 2  # weak evidence against: some mistakes are made only for some sizes
+            votes -= all(shown) / 2  # weak evidence: some mistakes show only at some sizes
     return votes > 0

@@ -31,7 +31,8 @@ class Departure:
         line: The first wrong line; None if it cannot be found.
         held: The last line whose value is right, if any.
         function: The name of the function that contains the line.
-        outer: The line of the judged answer that called this function, or the line that set the cause of an error; else 0.
+        outer: The line of the judged answer that called this function, or the line that assigned the variable that
+            caused an error; else 0.
         raised: Whether the line raised an error and no line before it departs.
     """
 
@@ -174,7 +175,12 @@ class _Row:
 
 
 def _read(found):
-    """Return the rows, the returned row, its items, the open operands, and the last line; no rows if the record is invalid."""
+    """Return a record in parts; no rows if the record is invalid.
+
+    Returns:
+        The rows, the place of the returned row, the places of its items, the places of the operands of the expression
+        that raised an error, and the line that ran last.
+    """
     nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
@@ -318,7 +324,7 @@ def _among(value, numbers):
 
 
 def _equal_but_rows(value, step, how, axis):
-    """Whether a value is a step in which each row has an added number, or a factor."""
+    """Whether a value is a step after a number was added to each row, or after each row was multiplied by a number."""
     for turned in (step, np.swapaxes(step, -1, -2) if step.ndim > 1 else step):
         if turned.shape == value.shape:
             mine = value if turned is step else np.swapaxes(value, -1, -2)

@@ -23,7 +23,7 @@ from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
 from autograder.judge.departure import names_around, recorder_of, with_line
-from autograder.judge.mistake import Mistake, Way, changed_answer, mistake_of, ways_of
+from autograder.judge.mistake import Mistake, Variant, changed_answer, mistake_of, variants_of
 from autograder.sandbox.likeness import Likeness
 
 Function = Callable[..., Any]
@@ -60,10 +60,10 @@ class Case:
 
     name: str
     arguments: tuple[Any, ...]
-    # Named when no mistake fits and the result is NaN, or when an expected error is missing.
+    # The mistake to name if no mistake fits and the result is NaN, or if an expected error is missing.
     otherwise: str | None = None
     only: tuple[str, ...] = ()  # the results that are compared, for partial credit; () for all
-    refused: str | None = None  # named when no mistake fits and an unexpected ValueError is raised
+    refused: str | None = None  # the mistake to name if no mistake fits and an unexpected ValueError is raised
     tells: tuple[str, ...] = ()  # the mistakes that this case may name; () for all
 
 
@@ -83,23 +83,23 @@ class Exercise:
     # Code of the notebook that students do not write: it is restored before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
-    visible_probe: str = ""  # the code of the probe in the set-up cell, if it differs
-    steps: Callable[..., dict[str, Any]] | None = None  # the steps for given arguments, in order, by their texts
+    visible_probe: str = ""  # the code of the probe in the set-up cell, if it is not the name of `probe`
+    steps: Callable[..., dict[str, Any]] | None = None  # returns the steps for arguments, in order, by their texts
     untried: str = ""  # the inputs that hidden stages try, and the visible test does not
 
     def probe_in_notebook(self) -> str:
         """Return the code of the probe in a notebook; "" if the answer needs no probe."""
-        probe = getattr(self.probe, "func", self.probe)  # a partial also holds the measure that runs in the sandbox
+        probe = getattr(self.probe, "func", self.probe)  # leave out the measure of a partial, which is for the sandbox
         return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:
         """Return the wrong answers, one for each variant of a mistake; "M10/2" is the second variant of M10."""
-        return {name: self.changed(way) for name, way in ways_of(self.name, self.known).items()}
+        return {name: self.changed(variant) for name, variant in variants_of(self.name, self.known).items()}
 
-    def changed(self, *ways: Way) -> Function:
+    def changed(self, *variants: Variant) -> Function:
         """Return the answer with one variant of a mistake, or with several variants at once."""
-        return changed_answer(self.answers, self.name, [change for way in ways for change in way.changes])
+        return changed_answer(self.answers, self.name, [change for variant in variants for change in variant.changes])
 
     def prepare(self, cases: list[Case]) -> list[dict[str, Any]]:
         """Return the cases in the form that `judge` reads, with the outcomes of oracle and known mistakes."""
@@ -146,8 +146,8 @@ class Exercise:
         """Judge a function by one hidden stage, on inputs drawn from the seed.
 
         Reference implementations replace the earlier exercises that the function uses, so that a mistake there costs no
-        points here. If the function fails with these implementations, it is judged again with the student's own code,
-        which may take other arguments.
+        points here. If the function fails with these implementations, it is judged again with the student's own earlier
+        answers, because they may take other arguments than the reference implementations.
         `own` is what the probe needs in addition to the function, such as the student's class for `to_torch`.
 
         Raises:
@@ -186,7 +186,7 @@ class Exercise:
 
 
 class ExerciseInTorch(Exercise):
-    """An exercise whose right and wrong results are computed in float64, to be the same on every machine."""
+    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
 
     def run(self, function: Function, case: Case) -> dict[str, Any]:
         """Return the outcome of one of our functions in a case, as `Exercise.run` does."""
@@ -231,7 +231,7 @@ class _Fingerprints(Mapping[str, list[float]]):
 
 @contextmanager
 def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]:
-    """Replace functions by name, until the with block ends, in the notebook that defines a function.
+    """In the notebook that defines a function, replace other functions by name until the with block ends.
 
     Yields:
         Whether functions were replaced. An answer in a module, outside a notebook, keeps the functions that it imports.

@@ -113,7 +113,7 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     checks = checks_of(stem)
     there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # also the programs of the pool that were not drawn
     for mistake in catalogue.mistakes_of(stem):
-        for name in {name for way in mistake.ways for name in way.exercises} - there.keys():
+        for name in {name for variant in mistake.variants for name in variant.exercises} - there.keys():
             raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}")
     matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()

@@ -37,7 +37,12 @@ STEPS = {  # variables, each with the step that it should hold
 
 
 def example() -> dict[str, Any]:
-    """Return the answer (`code`), the message of a test (`said`), its line (`line`), and the value and step of each line."""
+    """Return the data of the example.
+
+    Returns:
+        `code`: the answer. `said`: the message of a test. `line`: the line that the message names. `rows`: the value
+        and the step of each line.
+    """
     rng = np.random.default_rng(4)
     queries, keys, values = (np.round(rng.normal(size=shape), 1) for shape in ((3, 2), (4, 2), (4, 2)))
     exercise = exercises_of("attention")["attention"]

@@ -73,7 +73,7 @@ def mutations_with_lines(stem: str, exercise: Exercise) -> Iterator[Mutation]:
 def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
     tree = ast.parse(Path(sys.modules[function.__module__].__file__).read_text(encoding="utf-8"))
     names = [getattr(node, "name", None) for node in tree.body]
-    if function.__name__ not in names:  # it was made by another function
+    if function.__name__ not in names:  # another function made this answer
         return
     place = names.index(function.__name__)
     for node in tree.body:

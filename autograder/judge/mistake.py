@@ -16,7 +16,7 @@ from autograder.judge.own_module import compiled
 
 
 @dataclass(frozen=True)
-class Way:
+class Variant:
     """One variant of a mistake, in one or several exercises.
 
     Attributes:
@@ -28,7 +28,7 @@ class Way:
     changes: tuple[tuple[str, str], ...]
 
 
-def way(exercises: str | tuple[str, ...], *words: str) -> Way:
+def variant(exercises: str | tuple[str, ...], *words: str) -> Variant:
     """Describe a variant of a mistake.
 
     Args:
@@ -41,12 +41,12 @@ def way(exercises: str | tuple[str, ...], *words: str) -> Way:
     if not words or len(words) % 2:
         raise ValueError(f"expected pairs of words, old and new; got {len(words)}: {words}")
     exercises = (exercises,) if isinstance(exercises, str) else exercises
-    return Way(exercises, tuple(zip(words[::2], words[1::2], strict=True)))
+    return Variant(exercises, tuple(zip(words[::2], words[1::2], strict=True)))
 
 
-def ways(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Way]:
-    """Describe variants that replace the same words; arguments as in `way`."""
-    return [way(exercises, old, words) for words in new]
+def variants(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Variant]:
+    """Describe variants that replace the same words; arguments as in `variant`."""
+    return [variant(exercises, old, words) for words in new]
 
 
 @dataclass(frozen=True)
@@ -57,28 +57,28 @@ class Mistake:
         name: M and a number that is never used for another mistake.
         title: What is wrong, in a few words; empty if another assignment gives the title.
         question: The question to a student who made the mistake. The question does not reveal the answer.
-        ways: Its variants.
+        variants: Its variants.
     """
 
     name: str
     title: str
     question: str
-    ways: tuple[Way, ...]
+    variants: tuple[Variant, ...]
 
-    def __init__(self, name: str, *words: str | Way) -> None:
+    def __init__(self, name: str, *words: str | Variant) -> None:
         texts = [word for word in words if isinstance(word, str)]
         if len(texts) not in (0, 2):
             raise ValueError(f"{name}: expected a title and a question, or neither; got {texts}")
         title, question = texts or ("", "")
         fields = {"name": name, "title": title, "question": question}
-        fields["ways"] = tuple(word for word in words if isinstance(word, Way))
+        fields["variants"] = tuple(word for word in words if isinstance(word, Variant))
         for field, value in fields.items():
             object.__setattr__(self, field, value)
 
 
-def mistake_of(way: str) -> str:
+def mistake_of(variant: str) -> str:
     """Return the name of the mistake of a variant: "M10" for "M10/2"."""
-    return way.split("/")[0]
+    return variant.split("/")[0]
 
 
 def number_of(mistake: str) -> int:
@@ -87,12 +87,12 @@ def number_of(mistake: str) -> int:
     return int(digits) if digits.isdecimal() else 10**6
 
 
-def ways_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Way]:
+def variants_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Variant]:
     """Return the variants of mistakes in an exercise, by name; the second variant of M10 is called "M10/2"."""
-    found: dict[str, Way] = {}
+    found: dict[str, Variant] = {}
     for mistake in mistakes:
-        here = [way for way in mistake.ways if exercise in way.exercises]
-        found |= {f"{mistake.name}/{i}" if i > 1 else mistake.name: way for i, way in enumerate(here, 1)}
+        here = [variant for variant in mistake.variants if exercise in variant.exercises]
+        found |= {f"{mistake.name}/{i}" if i > 1 else mistake.name: variant for i, variant in enumerate(here, 1)}
     return found
 
 
@@ -137,15 +137,15 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
     return vars(module)[exercise]
 
 
-def changed_lines(path: Path, exercise: str, way: Way) -> list[str]:
-    """Return the lines that a variant of a mistake changes in an answer, or adds to it, as they are after the change.
+def changed_lines(path: Path, exercise: str, variant: Variant) -> list[str]:
+    """Return the lines that a variant of a mistake changes in an answer or adds to it. Each line is the new one.
 
     Args:
         path: The file of answers.
         exercise: The name of a function or class in it.
-        way: The variant; if it only removes lines, the result is empty.
+        variant: The variant; if it only removes lines, the result is empty.
     """
-    lines = difflib.ndiff(_read(path).text.splitlines(), changed_text(path, exercise, way.changes).splitlines())
+    lines = difflib.ndiff(_read(path).text.splitlines(), changed_text(path, exercise, variant.changes).splitlines())
     return textwrap.dedent("\n".join(line[2:] for line in lines if line.startswith("+ "))).splitlines()
 
 

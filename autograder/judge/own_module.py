@@ -1,4 +1,7 @@
-"""Keep the tests of a notebook apart from the student's names. A set-up cell shows only this helper outside the tests."""
+"""Keep the tests of a notebook apart from the student's names.
+
+A set-up cell defines `own_module`, and gives it the code of the tests as a string.
+"""
 
 from functools import cache
 from types import CodeType
@@ -18,7 +21,7 @@ def own_module(name, source):
     linecache.cache[file] = (builtins.len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
     first, line, rest = source.partition("# Only when `more` is called:")
 
-    compiled = builtins.globals().get("_compiled_once", builtins.compile)  # a program that runs many notebooks has it
+    compiled = builtins.globals().get("_compiled_once", builtins.compile)  # only the grader has this name
 
     def run(part):
         builtins.exec(compiled(part, file, "exec"), builtins.vars(module))

@@ -126,7 +126,7 @@ class _Collector:
         named = [(read_name(member.path, self.assignment.name), member) for member in found]
         files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
         if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in found):
-            for sender, _ in files:  # a copy of the course that is not in a student's folder
+            for sender, _ in files:  # a copy of the course that is in no student's folder has no owner
                 sender.folder = sender.folder and "/"
         self.owners.learn(sender for sender, _ in files)
         own: dict[str, dict[str, _Claim]] = {}
@@ -173,7 +173,7 @@ class _Collector:
             self.lines.append(Line("left alone", student, more, "they hold no notebook of this assignment"))
 
     def _others(self, claim: _Claim) -> list[tuple[str, str]]:
-        """Return (name, reason) of files that were not requested; from a copy of the course, only of new files."""
+        """Return (name, reason) of each file that was not requested. In a copy of the course, only new files count."""
         if any(sender.copy for sender, _ in claim.files):
             return [(name, why) for name, why in claim.found.others if f"/exercises/{self.assignment.name}/" in name]
         away = [(name, "it lies in the folder of another assignment") for name in claim.found.elsewhere]
@@ -187,7 +187,7 @@ class _Collector:
             return Found()
 
     def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:
-        """Return the student's claim. None if an earlier claim is the student's, and the new claims are not sure."""
+        """Return the claim that counts; None if an earlier claim counts and no new claim is sure."""
         before = self.ledger.collected.get(student, {})
         same = {claim.key: claim.is_same_as(before) for claim in claims}
         ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}

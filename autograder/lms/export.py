@@ -88,7 +88,7 @@ def prepare_export(
         ValueError: answers wait, or the worksheet does not fit.
     """
     if worksheet and system not in ("csv", worksheet.system):
-        raise ValueError(f"the worksheet is one of {worksheet.system}, not of {system}")
+        raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
     scores = _Scores(course, assignment, results, worksheet)
@@ -190,7 +190,7 @@ class _Scores:
             for student, row in self.rows.items():
                 person, number = row["person"], self._id_in(student, "moodle")
                 if not number:
-                    self.warnings.append(f"{shown(student)} has no participant number; Moodle will pass over the row")
+                    self.warnings.append(f"{shown(student)} has no participant number; Moodle will skip the row")
                 name = f"{person.first_name} {person.last_name}".strip() or student
                 cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
                 rows.append([*cells, self._comment(student, row)])
@@ -318,7 +318,7 @@ class _Scores:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name in sorted(pages):
-                info = zipfile.ZipInfo(name)  # its date is always 1980
+                info = zipfile.ZipInfo(name)  # its date is always 1980, so that the bytes stay the same
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()

@@ -37,7 +37,7 @@ class Ledger:
         self.unmatched = [e for e in unmatched if not e["kept"] or (self.place / e["kept"]).exists()]
 
     def put_aside(self, member: Member, sender: Sender, source: str, why: str, wanted: bool) -> Line:
-        """Keep a requested file that has no owner below unmatched/, and record the reason."""
+        """Keep a requested file without an owner in unmatched/, and record the reason."""
         data = b""
         if wanted:
             try:
@@ -45,7 +45,7 @@ class Ledger:
             except Unreadable as error:
                 why = f"{why}; {error}"
         else:
-            why = f"{why}; and it is not what was asked for"
+            why = f"{why}; and the assignment does not request such a file"
         self.settle(member, sender, source)
         # Two people may submit the same text, and many people submit files with the same name.
         kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
@@ -57,7 +57,7 @@ class Ledger:
     def settle(self, member: Member, sender: Sender, source: str) -> None:
         """Remove a file from the unmatched files, because its owner is decided again.
 
-        Moodle and Canvas give a name to one person only, so a file of theirs matches by its name alone.
+        In Moodle and Canvas, a file's name belongs to one person only. The name alone identifies such a file.
         """
         gone = [e for e in self.unmatched if e["file"] == member.path and (sender.system or e["source"] == source)]
         self.unmatched = [entry for entry in self.unmatched if entry not in gone]

@@ -15,7 +15,7 @@ CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
 ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's number of a file that was submitted again
-NOBODYS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems and Jupyter make
+IGNORED_FOLDERS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems and Jupyter make
 
 
 @dataclass
@@ -60,9 +60,9 @@ def read_name(path: str, assignment: str) -> Sender | None:
     """
     raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may read this path as one to another folder
+    if {"", ".", ".."} & set(parts) or "\\" in path:  # another program may find another folder by this path
         return Sender(parts[-1], folder="/", top=raw[0])
-    if any(part in NOBODYS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
+    if any(part in IGNORED_FOLDERS or part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
         return None
     top, inside = parts[0], parts[1:]
     page = re.sub(r"\.\w+$", "", parts[-1]) + ".html"

@@ -51,7 +51,7 @@ class Owners:
             return None, "the first folder of its path does not say whose it is", False
         if sender.folder:
             return self._whose_folder(sender)
-        person, why = None, "its name is not that of a download, nor does it begin with an id of roster.csv"
+        person, why = None, "its name is not that of a download, and does not begin with an id of roster.csv"
         if sender.system:
             person, why = self.roster.find(sender.system, sender.number, sender.name)
         is_known = person is not None and sender.system in person.numbers

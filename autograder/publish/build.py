@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 from autograder.imports import ROOT
 from autograder.judge.catalogue import address_of_book
-from autograder.judge.mistake import changed_text, ways_of
+from autograder.judge.mistake import changed_text, variants_of
 from autograder.progress import Progress
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import MISTAKES, exercise_of, sources, stale
@@ -212,7 +212,7 @@ def exercise_cell(answers: Path, name: str) -> str:
 def program_cell(stem: str, name: str, broken: bool) -> str:
     """Return the source of a program that students fix: the correct program, or the one with the fault."""
     exercise = _exercises_of(stem)[name]
-    changes = ways_of(name, exercise.known)[exercise.fault].changes if broken else ()
+    changes = variants_of(name, exercise.known)[exercise.fault].changes if broken else ()
     text = changed_text(Path(exercise.answers.__file__), name, changes)
     found = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
     return "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])

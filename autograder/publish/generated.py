@@ -7,7 +7,6 @@ because making them takes no longer than checking them.
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.imports import ROOT, digest_of, imported_files
@@ -60,27 +59,31 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
         kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # the manifest is missing or half merged: make all files again
         kept = {}
-    return [
-        path for path, entry in _entries(root, sources_of_all(root, only)).items() if kept.get(path.as_posix()) != entry
-    ]
+    digests = source_digests(root, only)
+    return [path for path in digests if kept.get(path.as_posix()) != _entry(path, digests[path], root)]
 
 
-def write_manifest() -> None:
-    """Record that every generated file is up to date."""
-    entries = {path.as_posix(): entry for path, entry in _entries(ROOT, sources_of_all()).items()}
-    (ROOT / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _entries(root: Path, made: dict[Path, Iterable[Path]]) -> dict[Path, dict[str, str]]:
+def source_digests(root: Path = ROOT, only: Path | None = None) -> dict[Path, str]:
+    """Return one digest of the source files of each generated file, or of `only`."""
     text = (root / "requirements.txt").read_text(encoding="utf-8")
     versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
-    return {
-        path: {
-            "sources": digest_of(files, *versions, *_words_of(path), root=root),
-            "file": digest_of([root / path], root=root) if (root / path).exists() else "",
-        }
-        for path, files in made.items()
-    }
+    made = sources_of_all(root, only)
+    return {path: digest_of(files, *versions, *_words_of(path), root=root) for path, files in made.items()}
+
+
+def write_manifest(digests: dict[Path, str], root: Path = ROOT) -> None:
+    """Record that every generated file is up to date.
+
+    Args:
+        digests: What `source_digests` returned before the files were made: a source may change while they are made.
+        root: The repository's folder.
+    """
+    entries = {path.as_posix(): _entry(path, digest, root) for path, digest in digests.items()}
+    (root / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _entry(path: Path, digest: str, root: Path) -> dict[str, str]:
+    return {"sources": digest, "file": digest_of([root / path], root=root) if (root / path).exists() else ""}
 
 
 def _words_of(path: Path) -> list[str]:

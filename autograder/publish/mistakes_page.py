@@ -28,7 +28,7 @@ With these and the mistakes that are [taught, and not tested](#taught-and-not-te
 {lists}
 
 (mutations)=
-## Mutations that nobody thought of
+## Mutations made by a program
 
 People wrote the mistakes above.
 A program makes **mutations** of the answers: it changes one operator, constant, argument, method or line at a time.
@@ -52,7 +52,7 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 
 <!-- to here -->
 (lines)=
-## Which line is said
+## How often the wrong line is named
 
 If a wrong answer fits no entry above, the message shows two lines of the student's own code.
 These are the last line whose value is a known step, and the first line whose value is not a known step.
@@ -115,7 +115,9 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         wrong=sum(map(len, found.values())),
         right=sum(len(matrix.correct) for matrix in matrices),
         seed=matrices[0].seed,
-        silent=sum({symptom for each in ways for symptom in each.symptoms} == {NUMBERS} for ways in found.values()),
+        silent=sum(
+            {symptom for each in variants for symptom in each.symptoms} == {NUMBERS} for variants in found.values()
+        ),
         all=len(found),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
@@ -206,8 +208,8 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
         "| --- | --: | --: | " + " | ".join("--:" for _ in stages) + " |",
     ]
     for name in sorted({verdict.mistake for verdict in verdicts}, key=number_of):
-        ways = [verdict for verdict in verdicts if verdict.mistake == name]
-        caught = [sum(stage in way.failed for way in ways) for stage in stages]
-        cells = [len(ways), sum(way.visible != "" for way in ways), *caught]
+        variants = [verdict for verdict in verdicts if verdict.mistake == name]
+        caught = [sum(stage in variant.failed for variant in variants) for stage in stages]
+        cells = [len(variants), sum(variant.visible != "" for variant in variants), *caught]
         lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
     return "\n".join([*lines, "::::"])

@@ -49,7 +49,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     if not settings.repository or not settings.address_of_book:
         raise ValueError(
             'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE", and book '
-            "= … where its pages are not GitHub's"
+            "= … if its pages are not on GitHub Pages"
         )
     known = {source.parent.name: source for source in sources()}
     names = list(only or settings.assignments or known)

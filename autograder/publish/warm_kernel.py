@@ -1,4 +1,4 @@
-"""Kernels for chapters that start at once, because each is a fork of a process with the chapters' imports.
+"""Start kernels for chapters at once: each is a fork of a process that has the chapters' imports.
 
 This process is multiprocessing's fork server. It runs no chapter itself, so that no chapter affects another.
 """

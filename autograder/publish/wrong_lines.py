@@ -20,7 +20,7 @@ from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, difference, outcome
 from autograder.judge.exercise import Exercise, Function, seeded
-from autograder.judge.mistake import Way, changed_text, mistake_of, ways_of
+from autograder.judge.mistake import Variant, changed_text, mistake_of, variants_of
 from autograder.judge.mutations import without_words
 from autograder.publish.generated import sources
 
@@ -99,8 +99,8 @@ def make_riddles() -> Iterator[Riddle]:
         for part, source in enumerate(sources(), 1):
             checks, seen = checks_of(source.stem), set[tuple[str, str]]()
             for exercise in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).values():
-                for name, way in ways_of(exercise.name, exercise.known).items():
-                    found = one_wrong_line(Path(exercise.answers.__file__), exercise.name, way)
+                for name, variant in variants_of(exercise.name, exercise.known).items():
+                    found = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
                     if found is None or (mistake_of(name), found[0]) in seen:
                         continue
                     if riddle := _riddle(part, exercise, name, *found[1:]):
@@ -108,7 +108,7 @@ def make_riddles() -> Iterator[Riddle]:
                         yield riddle
 
 
-def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str], int, str] | None:
+def one_wrong_line(path: Path, exercise: str, variant: Variant) -> tuple[str, list[str], int, str] | None:
     """Return the function that has the mistake, the code, the place of the wrong line, and the right line.
 
     The code is the function without docstring, types and comments. If it is short, the answer that uses it is added.
@@ -117,7 +117,7 @@ def one_wrong_line(path: Path, exercise: str, way: Way) -> tuple[str, list[str],
         None if the mistake changes more than one line, removes a line, or is in code that is too short or too long.
     """
     right = _functions(path.read_text(encoding="utf-8"))
-    wrong = _functions(changed_text(path, exercise, way.changes))
+    wrong = _functions(changed_text(path, exercise, variant.changes))
     changed = [name for name, lines in right.items() if lines != wrong.get(name)]
     if len(changed) != 1:
         return None

@@ -55,7 +55,7 @@ def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, 
     return own
 
 
-def alike_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> list[Pair]:
+def similar_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -> list[Pair]:
     """Return the pairs with similar code: more than `THRESHOLD`, and more than is usual in this class.
 
     Args:
@@ -140,7 +140,7 @@ def write_similarity(
     students = [result.student for result in results if result.has_score]
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
-    pairs = {(pair.first, pair.second): pair for pair in alike_pairs(codes, progress)}
+    pairs = {(pair.first, pair.second): pair for pair in similar_pairs(codes, progress)}
     for (first, second), said in same_mistakes(results, own).items():
         sides = tuple(Markup.escape(codes[student]) for student in (first, second))
         pairs.setdefault((first, second), Pair(first, second, 0.0, [], sides)).reasons.extend(said)

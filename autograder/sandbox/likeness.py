@@ -1,4 +1,4 @@
-"""The interface by which a test uses a student's function or class, wherever this runs.
+"""The interface by which a test uses a student's function or class, wherever the student's code runs.
 
 Code outside this folder uses only this interface. Our answers and mistakes are plain functions; a student's functions
 are likenesses (`proxy.Function`).

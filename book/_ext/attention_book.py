@@ -125,7 +125,7 @@ def say_head(head: re.Match) -> str:
     return f'<th class="head{head[1]}"><span class="visually-hidden">{words}</span><div aria-hidden="true">{head[2]}</div></th>'
 
 
-def mend_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+def change_page(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
     """Fix problems of screen readers, and keep a full stop on the line of its formula.
 
     A screen reader expects list items in a list, and words at the head of a column.
@@ -149,7 +149,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_role("published", PublishedLink())
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
-    app.connect("html-page-context", mend_page)
+    app.connect("html-page-context", change_page)
     ours = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     # After a change of these extensions every page is read again.
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": crc32(ours)}

@@ -82,17 +82,17 @@ class MistakeEntry(SphinxDirective):
         if not answers.is_dir():
             return ""
         from autograder.judge.catalogue import STEMS, checks_of, mistakes_of  # these do not import PyTorch
-        from autograder.judge.mistake import changed_lines, ways_of
+        from autograder.judge.mistake import changed_lines, variants_of
 
         for stem in STEMS:
-            if way := ways_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
+            if variant := variants_of(exercise, (m for m in mistakes_of(stem) if m.name == name)).get(name):
                 files = (answers / f"{stem}.py", answers / "programs.py")
                 path = next(f for f in files if re.search(rf"^(def|class) {exercise}\b", f.read_text("utf-8"), re.M))
                 for source in (str(path), checks_of(stem, "mistakes").__file__):
                     self.env.note_dependency(source)
-                lines = changed_lines(path, exercise, way)
+                lines = changed_lines(path, exercise, variant)
                 return "\n".join(re.sub(r"  # .*", "", line) for line in lines) or "# a line of the answer is missing"
-        raise self.error(f"no way of making {name} in {exercise} is known")
+        raise self.error(f"no variant of {name} in {exercise} is known")
 
 
 def visit_entry(page: HTML5Translator, node: mistake_entry) -> None:

@@ -18,7 +18,7 @@ from autograder.judge import catalogue, exercise
 from autograder.judge.compare import fingerprint, judge, outcome
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.line_measure import Mutation
-from autograder.judge.mistake import changed_text, mistake_of, ways_of
+from autograder.judge.mistake import changed_text, mistake_of, variants_of
 from solutions import attention
 
 
@@ -43,11 +43,11 @@ def test_exercises_are_those_of_the_book() -> None:
 def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
     """Return an answer that makes two mistakes in different words, and the lines that they change; None if none exists."""
     each, path = EXERCISES[name], Path(attention.__file__)
-    known = ways_of(name, each.known)
-    ways = [[way for made, way in known.items() if mistake_of(made) == number] for number in (one, other)]
-    for both in product(*ways):
+    known = variants_of(name, each.known)
+    variants = [[variant for made, variant in known.items() if mistake_of(made) == number] for number in (one, other)]
+    for both in product(*variants):
         with contextlib.suppress(ValueError):  # if both mistakes change the same words
-            text = changed_text(path, name, [change for way in both for change in way.changes])
+            text = changed_text(path, name, [change for variant in both for change in variant.changes])
             compared = difflib.ndiff(path.read_text(encoding="utf-8").splitlines(), text.splitlines())
             left = [line for line in compared if line[0] in " +"]
             lines = {number for number, line in enumerate(left, 1) if line[0] == "+"}

@@ -28,7 +28,7 @@ from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.judge import catalogue
 from autograder.judge.compare import WrongAnswer, judge
-from autograder.judge.mistake import ways_of
+from autograder.judge.mistake import variants_of
 from autograder.publish.build import cells_of, program_cell
 from autograder.sandbox.host.bubblewrap import Limits
 from solutions import debugging as answers
@@ -64,8 +64,8 @@ def test_pool_has_fifteen_programs_for_six_symptoms() -> None:
 def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int) -> None:
     """Does each of the two checks catch and name every mistake, including the fault?"""
     each = PROGRAMS[name]
-    found = {way: lost(each, wrong, seed) for way, wrong in each.mistakes().items()}
-    assert found == {way: dict.fromkeys(each.stages, way.split("/")[0]) for way in found}
+    found = {variant: lost(each, wrong, seed) for variant, wrong in each.mistakes().items()}
+    assert found == {variant: dict.fromkeys(each.stages, variant.split("/")[0]) for variant in found}
     assert each.fault in found
 
 
@@ -117,7 +117,7 @@ def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: st
     """Does the student's cell hold the program with the fault, in few changed lines, and the instructor's cell the right one?"""
     broken, right = (answer(notebook, name).source for notebook in (debugging.release, debugging.instructor))
     assert len({*right.splitlines()} ^ {*broken.splitlines()}) <= 8
-    for words, others in ways_of(name, PROGRAMS[name].known)[PROGRAMS[name].fault].changes:
+    for words, others in variants_of(name, PROGRAMS[name].known)[PROGRAMS[name].fault].changes:
         assert words in right
         assert others in broken
     assert program_cell("debugging", name, broken=True) == broken != right

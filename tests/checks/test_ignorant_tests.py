@@ -122,8 +122,8 @@ def kernel() -> Iterator[Kernel]:
 @pytest.fixture
 def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Always draw the same order of candidates, so that points earned by luck are the same in each run."""
-    draw = student_tests.Turns
-    monkeypatch.setattr(student_tests, "Turns", lambda rng, *names: draw(np.random.default_rng(5), *names))
+    draw = student_tests.CandidateOrder
+    monkeypatch.setattr(student_tests, "CandidateOrder", lambda rng, *names: draw(np.random.default_rng(5), *names))
 
 
 def points(kernel: Kernel, source: str) -> int:
@@ -180,9 +180,9 @@ def test_honest_test_keeps_all_points(kernel: Kernel, kind: str) -> None:
     assert points(kernel, HONEST[kind]) == len(TEST_ATTENTION.stages)
 
 
-def turns(seed: int) -> student_tests.Turns:
+def turns(seed: int) -> student_tests.CandidateOrder:
     """Return an order of the candidates."""
-    return student_tests.Turns(np.random.default_rng(seed), WRONG, RIGHT, student_tests.always_wrong())
+    return student_tests.CandidateOrder(np.random.default_rng(seed), WRONG, RIGHT, student_tests.always_wrong())
 
 
 def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:

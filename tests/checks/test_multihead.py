@@ -28,7 +28,7 @@ def lost_in(name: str, function: Callable, *own: Callable) -> dict[str, str | No
 
 def made_in(name: str) -> Counter[str]:
     """Count the variants of each mistake in an exercise."""
-    return Counter(way.split("/")[0] for way in EXERCISES[name].mistakes())
+    return Counter(variant.split("/")[0] for variant in EXERCISES[name].mistakes())
 
 
 def test_new_mistakes_keep_every_shape() -> None:
@@ -42,7 +42,7 @@ def test_new_mistakes_keep_every_shape() -> None:
 
     right = shapes(answers.MultiHeadAttention)
     assert right
-    same = {way.split("/")[0] for way, layer in each.mistakes().items() if shapes(layer) == right}
+    same = {variant.split("/")[0] for variant, layer in each.mistakes().items() if shapes(layer) == right}
     assert len(same & {f"M{number}" for number in range(72, 90)}) >= 6
     assert {"M6", "M9", "M11", "M21", "M22", "M25", "M27"} <= same
 

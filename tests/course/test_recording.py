@@ -51,7 +51,7 @@ class AnHour(BasePlugin):
 
 
 @pytest.fixture(autouse=True)
-def import_plugin_anew() -> None:
+def import_plugin_again() -> None:
     """Forget an imported plugin, so that each test imports its own course's plugin."""
     sys.modules.pop("hourly_penalty", None)
 
@@ -71,7 +71,7 @@ def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pyt
     assert dumps[0] == dumps[1] == dumps[2]
 
 
-def test_name_that_the_gradebook_cannot_hold_is_nobodys(tmp_path: Path, assignment: Assignment) -> None:
+def test_name_that_the_gradebook_cannot_hold_is_refused(tmp_path: Path, assignment: Assignment) -> None:
     """Is a name of 129 characters, one too many for PostgreSQL, refused with the reason, and one of 128 accepted?"""
     for name in ("x" * 129, "y" * 128):
         (tmp_path / "submitted" / name).mkdir(parents=True)

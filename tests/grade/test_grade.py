@@ -240,7 +240,7 @@ def test_gradebook_has_no_grade_without_a_submission(graded_class: GradedClass, 
     assert not graded_class.course.autograded_path(student, graded_class.assignment).exists()
 
 
-def test_grade_again_grades_nothing_anew(graded_class: GradedClass) -> None:
+def test_second_grade_grades_nothing_again(graded_class: GradedClass) -> None:
     """Does a second run give the same results and points without running a submission?"""
     before, calls = graded_class.course.scores(graded_class.assignment), []
     again = grade(graded_class.course, graded_class.assignment, workers=2, progress=lambda *call: calls.append(call))

@@ -192,7 +192,7 @@ def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perf
     assert "last week" not in nbformat.writes(repaired.notebook)
 
 
-def test_repair_of_an_earlier_release_takes_its_texts_for_nobodys(assignment: Assignment) -> None:
+def test_repair_of_an_earlier_release_drops_its_texts(assignment: Assignment) -> None:
     """Does a student's own text count as an answer, while the text of an earlier release does not?"""
     notebook = nbformat.from_dict(assignment.release)
     sources = {

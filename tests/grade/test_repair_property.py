@@ -340,7 +340,7 @@ def nest(work: Work, place: int, how: int) -> None:
     work.folders = ("work/", f"exercises/{work.assignment}/", "a/b/c/", "Übung 1/", "1_attention/2_multihead/")[how % 5]
 
 
-def put_beside(work: Work, place: int, how: int) -> None:
+def add_other_files(work: Work, place: int, how: int) -> None:
     """Add other files to the submission."""
     name = ("attention.pdf", "answers.py", "figure.png", "notes/readme.txt", "old.zip")[how % 5]
     work.other_files[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
@@ -384,7 +384,7 @@ def released(name: str) -> bytes:
 
 CHANGES = [
     merge, split, move, copy, delete, retype, strip, scratch, repeat_helper, all_in_one, picture, write_elsewhere, conflict,
-    encode, reformat, rename, nest, put_beside, submit_blank_too, submit_another_too, pack, download,
+    encode, reformat, rename, nest, add_other_files, submit_blank_too, submit_another_too, pack, download,
 ]  # fmt: skip
 NUMBERS = st.integers(0, 10**6)
 CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)

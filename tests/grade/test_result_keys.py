@@ -91,7 +91,7 @@ def drop_check(notebook: NotebookNode) -> None:
     notebook.cells.remove(answer(notebook, "attention_output"))
 
 
-def weigh_anew(notebook: NotebookNode) -> None:
+def change_points(notebook: NotebookNode) -> None:
     """Raise the points of a test from one to three."""
     answer(notebook, "softmax_values").metadata.nbgrader.points = 3
 
@@ -106,7 +106,7 @@ CHANGES = {
     "a check is added": (add_check, 16, 16),
     "an exercise is added": (add_exercise, 15, 17),
     "a check is withdrawn": (drop_check, 14, 14),
-    "points are changed": (weigh_anew, 17, 17),
+    "points are changed": (change_points, 17, 17),
 }
 
 

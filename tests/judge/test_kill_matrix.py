@@ -15,7 +15,7 @@ from autograder.imports import ROOT
 from autograder.judge import catalogue, compare
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
-from autograder.judge.mistake import Mistake, way
+from autograder.judge.mistake import Mistake, variant
 
 
 def test_kill_matrix_to_dict_counts() -> None:
@@ -70,13 +70,13 @@ def test_proof_fails_when_a_stage_is_missing(proof: Callable[..., Matrix]) -> No
 
 def test_proof_fails_when_a_mutant_changes_nothing(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice a mutant that changes nothing?"""
-    nothing = Mistake("M8", way("softmax", "np.exp(shifted)", "np.exp(shifted)"))
+    nothing = Mistake("M8", variant("softmax", "np.exp(shifted)", "np.exp(shifted)"))
     assert not proof(known=(*MISTAKES, nothing)).whole
 
 
 def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does a misspelt exercise stop the proof, instead of dropping its mistake?"""
-    misspelt = Mistake("M8", way(("softmax", "atention"), "shifted", "scores"))
+    misspelt = Mistake("M8", variant(("softmax", "atention"), "shifted", "scores"))
     monkeypatch.setattr(catalogue, "mistakes_of", lambda stem: (*MISTAKES, misspelt))
     with pytest.raises(ValueError, match="M8: no exercise is called 'atention'; there is: attention, "):
         kill_matrix(NAME, "attention", 0)
@@ -85,7 +85,7 @@ def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pyt
 def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice two mistakes with the same result, so that neither can be named?"""
     whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
-    matrix = proof(known=(*MISTAKES, Mistake("M8", whole_array.ways[0])))
+    matrix = proof(known=(*MISTAKES, Mistake("M8", whole_array.variants[0])))
     assert not matrix.whole
     assert [verdict.name for verdict in matrix.mutants if verdict.killed and not verdict.named] == ["M5", "M8"]
 

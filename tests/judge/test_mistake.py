@@ -11,7 +11,7 @@ from autograder.imports import ROOT
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of, right_answers_of
 from autograder.judge.kill_matrix import NUMBERS, symptom_of
-from autograder.judge.mistake import Mistake, changed_answer, changed_lines, way, ways_of
+from autograder.judge.mistake import Mistake, changed_answer, changed_lines, variant, variants_of
 
 ANSWERS = '''"""Answers."""
 
@@ -60,9 +60,9 @@ def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
 def test_lines_that_make_a_mistake_are_those_that_it_changes(answers: ModuleType) -> None:
     """Are the changed lines shown as the mistake writes them, and no line if the mistake only removes a line?"""
     path = Path(answers.__file__)
-    both = way("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
+    both = variant("answer", "x * FACTOR", "x * 10", "helper(x) + 1", "helper(x) - 1")
     assert changed_lines(path, "answer", both) == ["return x * 10", "return helper(x) - 1 - 0 * math.pi"]
-    assert changed_lines(path, "other", way("other", "    return x + x + x\n", "")) == []
+    assert changed_lines(path, "other", variant("other", "    return x + x + x\n", "")) == []
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_words_that_cannot_be_changed_are_an_error(answers: ModuleType, changes:
 def test_a_mistake_is_said_whole_or_not_at_all() -> None:
     """Are a title without a question, and old words without new ones, errors?"""
     with pytest.raises(ValueError, match="M1: expected a title and a question"):
-        Mistake("M1", "a title", way("answer", "a", "b"))
+        Mistake("M1", "a title", variant("answer", "a", "b"))
     with pytest.raises(ValueError, match="expected pairs of words"):
-        way("answer", "a", "b", "c")
+        variant("answer", "a", "b", "c")
     with pytest.raises(ValueError, match="expected pairs of words"):
-        way("answer")
+        variant("answer")
 
 
 def test_ways_are_counted_by_exercise() -> None:
     """Does a second variant of a mistake in an exercise get its own name?"""
-    first, second, elsewhere = way(("f", "g"), "a", "b"), way("f", "a", "c"), way("g", "a", "d")
+    first, second, elsewhere = variant(("f", "g"), "a", "b"), variant("f", "a", "c"), variant("g", "a", "d")
     mistakes = (Mistake("M1", "title", "question?", first, elsewhere, second), Mistake("M2", second))
-    assert ways_of("f", mistakes) == {"M1": first, "M1/2": second, "M2": second}
-    assert ways_of("g", mistakes) == {"M1": first, "M1/2": elsewhere}
+    assert variants_of("f", mistakes) == {"M1": first, "M1/2": second, "M2": second}
+    assert variants_of("g", mistakes) == {"M1": first, "M1/2": elsewhere}
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
@@ -132,8 +132,8 @@ def test_every_way_can_be_made(stem: str) -> None:
     )  # programs of a pool count even if they were not drawn
     for exercise in known.values():
         assert exercise.mistakes()
-    named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.ways for name in each.exercises}
-    assert named == set(known), "a way for an exercise that is not there, or an exercise without any"
+    named = {name for mistake in catalogue.mistakes_of(stem) for each in mistake.variants for name in each.exercises}
+    assert named == set(known), "a variant for an exercise that is not there, or an exercise without any"
 
 
 def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:

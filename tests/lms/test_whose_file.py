@@ -109,7 +109,7 @@ def test_deeper_folders_name_nobody(
     ],
 )
 @pytest.mark.parametrize("with_roster", [True, False])
-def test_hostile_names_are_nobodys(
+def test_hostile_names_match_no_student(
     path: str, with_roster: bool, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
     """Is Ada's submission unchanged, is nothing written elsewhere, and is no file of hers refused?"""
@@ -216,7 +216,7 @@ def test_clones_of_github_classroom(
     assert [line.outcome for line in lines].count("unmatched") == len(folders) - len(expected)
 
 
-def test_a_copy_given_without_its_folder_is_nobodys(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+def test_a_copy_without_its_folder_matches_no_student(course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Does a copy of the course without its student's folder name no student?"""
     files = {f"exercises/{NAME}/attention.ipynb": EVES, "ada/attention.ipynb": EVES, "bea/attention.ipynb": EVES}
     lines = collected(course, assignment, write_zip(tmp_path / "all.zip", files))

@@ -101,13 +101,13 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
     torch.testing.assert_close(in_torch(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
 
 
-def test_after_the_first_exercise_words_away_are_ways_of_the_mistakes() -> None:
+def test_table_after_the_first_exercise_holds_known_variants() -> None:
     """Is each row of the table a known variant of the mistake, with words from the code above it?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
     rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
-    ways = {(known.name, *change) for known in MISTAKES for way in known.ways for change in way.changes}
+    variants = {(known.name, *change) for known in MISTAKES for variant in known.variants for change in variant.changes}
     assert len(rows) >= 10
-    assert set(rows) <= ways
+    assert set(rows) <= variants
     assert [words for _, words, _ in rows if not any(words in block for block in CODE.findall(page))] == []
 
 

@@ -31,7 +31,7 @@ from autograder.judge.kill_matrix import Matrix
 from autograder.judge.mutations import Score
 from autograder.publish import build
 from autograder.publish.build import ROOT, exercise_cell, stale_files
-from autograder.publish.generated import sources
+from autograder.publish.generated import source_digests, sources, write_manifest
 from autograder.sandbox.guest import recorder, unwritten
 
 NOTEBOOK = Path(NAME) / "attention.ipynb"
@@ -108,7 +108,7 @@ def test_generated_files_are_up_to_date() -> None:
 
 
 @pytest.mark.deep
-def test_generated_files_made_anew_are_the_same() -> None:
+def test_generated_files_made_again_are_the_same() -> None:
     """Is every generated file equal to a new one, to the byte, whatever the manifest says?"""
     for path, text in build.build_all(everything=True).items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, path
@@ -419,6 +419,14 @@ def test_stale_files_notices_changed_sources(tree: Path) -> None:
     chapter.write_text(chapter.read_text(encoding="utf-8") + "\nOne sentence more.\n", encoding="utf-8")
     of_answers = [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
     assert stale_files(tree) == [*of_answers, Path("book") / "softmax.ipynb"]
+
+
+def test_stale_files_notices_a_source_that_changed_during_a_build(tree: Path) -> None:
+    """If an answer changes after the build has read it, are its files stale after the build?"""
+    answers, digests = tree / "solutions" / "attention.py", source_digests(tree)
+    answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
+    write_manifest(digests, tree)
+    assert stale_files(tree) == [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
 
 
 def test_build_check_names_the_file_and_the_fix(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,10 @@ def build(folder: Path, text: str) -> str:
     return (folder / "built" / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("edition", ["student", "self-study"])
-def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["student", "self-study"])
+def test_solution_needs_a_folder_of_solutions(version: str, tmp_path: Path) -> None:
     """Does a page without `solutions/` build without a warning, and show no solution and no line of one?"""
-    if edition == "self-study":
+    if version == "self-study":
         (tmp_path / "solutions").mkdir()
         answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
         (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
@@ -47,12 +47,12 @@ def test_solution_needs_a_folder_of_solutions(edition: str, tmp_path: Path) -> N
     page = BeautifulSoup(html, "html.parser")
     text, mistake = page.get_text(), page.find("details", id="m21").get_text()
     assert "A question?" in mistake
-    assert ("a part of the answer" in mistake) == (edition == "self-study")
+    assert ("a part of the answer" in mistake) == (version == "self-study")
     printed = BeautifulSoup(NOT_FOR_STUDENTS.sub("", html), "html.parser").find("details", id="m21").get_text()
     assert "A question?" in printed and "a part of the answer" not in printed
     assert page.find("a", string="a file")["href"] == "https://book.example/book.pdf"
     assert "Before." in text
-    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((edition == "self-study",) * 2)
+    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((version == "self-study",) * 2)
 
 
 @pytest.mark.parametrize(("name", "here"), [("vit", "positions, patches"), ("attention", "keys gradient")])

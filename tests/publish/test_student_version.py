@@ -57,16 +57,16 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def edition(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def version(course: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The student version with every assignment."""
-    folder = tmp_path_factory.mktemp("students") / "edition"
+    folder = tmp_path_factory.mktemp("students") / "version"
     write_student_version(folder, read_settings(course))
     return folder
 
 
-def files_of(edition: Path) -> list[Path]:
+def files_of(version: Path) -> list[Path]:
     """Return every file to push."""
-    return [path for path in edition.rglob("*") if path.is_file() and ".git" not in path.relative_to(edition).parts]
+    return [path for path in version.rglob("*") if path.is_file() and ".git" not in path.relative_to(version).parts]
 
 
 def text_of(path: Path) -> str:
@@ -107,18 +107,18 @@ def leaks(texts: dict[Path, str]) -> list[tuple[str, Path]]:
     return found
 
 
-def test_student_version_holds_no_line_of_an_answer(edition: Path) -> None:
+def test_student_version_holds_no_line_of_an_answer(version: Path) -> None:
     """Are all files free of every line of the answers, and would one be found?"""
-    texts = {path.relative_to(edition): text_of(path) for path in files_of(edition)}
+    texts = {path.relative_to(version): text_of(path) for path in files_of(version)}
     assert leaks(texts) == []
     assert {
         name for name in ALL.values() if leaks({Path(name): (ROOT / "solutions" / f"{name}.py").read_text()})
     } == set(ALL.values())
 
 
-def test_student_version_holds_no_written_answer(edition: Path) -> None:
+def test_student_version_holds_no_written_answer(version: Path) -> None:
     """Are all files free of sentences from model answers and rubrics?"""
-    text = "\n".join(map(text_of, files_of(edition)))
+    text = "\n".join(map(text_of, files_of(version)))
     for name in ALL:
         cells = load_assignment(name).instructor.cells
         written = [cell.source for cell in cells if is_grade(cell) and is_solution(cell)]
@@ -127,41 +127,41 @@ def test_student_version_holds_no_written_answer(edition: Path) -> None:
         assert [each for each in sentences if each in text] == []
 
 
-def test_student_version_leaves_out_what_is_the_instructors(edition: Path) -> None:
+def test_student_version_leaves_out_what_is_the_instructors(version: Path) -> None:
     """Are solutions, checks, tests, attacks, and the pages for instructors and after exercises left out?"""
-    places = [path.relative_to(edition).as_posix() for path in files_of(edition)]
+    places = [path.relative_to(version).as_posix() for path in files_of(version)]
     wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_|wrong_lines)")
     assert [place for place in places if wrong.match(place)] == []
-    text = "\n".join(text_of(path) for path in files_of(edition) if path.suffix in (".md", ".ipynb"))
+    text = "\n".join(text_of(path) for path in files_of(version) if path.suffix in (".md", ".ipynb"))
     for word in ("{solution}", "not for students", "BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "instructors.md"):
         assert word not in text, word
 
 
-def test_student_version_has_the_instructors_addresses(edition: Path) -> None:
+def test_student_version_has_the_instructors_addresses(version: Path) -> None:
     """Do repository, branch, Colab and the published book lead to the instructor's addresses everywhere?"""
     ours = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    config = yaml.safe_load((edition / "_config.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((version / "_config.yml").read_text(encoding="utf-8"))
     assert config["repository"] | {"path_to_book": ""} == {
         "url": "https://github.com/Teacher/attention-course",
         "branch": "autumn",
         "path_to_book": "",
     }
-    text = "\n".join(map(text_of, files_of(edition)))
+    text = "\n".join(map(text_of, files_of(version)))
     assert ours["html"]["baseurl"] not in text and ours["repository"]["url"] not in text
     assert "attention-book/attention-book" not in text and "Teacher/attention-course/autumn/book/records/" in text
-    notebook = text_of(edition / "exercises" / "1_attention" / "attention.ipynb")
+    notebook = text_of(version / "exercises" / "1_attention" / "attention.ipynb")
     assert "https://teacher.github.io/attention-course/book/softmax.html" in notebook
-    readme = (edition / "README.md").read_text(encoding="utf-8")
+    readme = (version / "README.md").read_text(encoding="utf-8")
     colab = "https://colab.research.google.com/github/Teacher/attention-course/blob/autumn/exercises/1_attention/attention.ipynb"
     assert colab in readme and readme.startswith("# A course\n") and "12 October 2026, 18:00 UTC" in readme
-    assert "**Submit until 12 October 2026, 18:00 UTC.**" in (edition / "book" / "1_attention_exercise.md").read_text()
+    assert "**Submit until 12 October 2026, 18:00 UTC.**" in (version / "book" / "1_attention_exercise.md").read_text()
 
 
-def test_notebook_of_the_student_version_needs_no_repair(edition: Path) -> None:
+def test_notebook_of_the_student_version_needs_no_repair(version: Path) -> None:
     """Is no student told about a changed cell if only the addresses are the instructor's?"""
     for name in ALL:
         assignment = load_assignment(name)
-        data = next((edition / "exercises" / name).glob("*.ipynb")).read_bytes()
+        data = next((version / "exercises" / name).glob("*.ipynb")).read_bytes()
         assert data != nbformat.writes(assignment.release).encode() + b"\n"
         assert repair_notebook(data, assignment.instructor, assignment.release).receipt == []
         notebook = nbformat.reads(data.decode(), 4)
@@ -171,15 +171,15 @@ def test_notebook_of_the_student_version_needs_no_repair(edition: Path) -> None:
         assert other != data and repair_notebook(other, assignment.instructor, assignment.release).receipt != []
 
 
-def test_student_version_pins_what_it_needs(edition: Path) -> None:
+def test_student_version_pins_what_it_needs(version: Path) -> None:
     """Does every package have the version of our lock, and can the files of other tools be parsed?"""
     locked = set(re.findall(r"(?m)^\S+==\S+", (ROOT / "requirements.txt").read_text(encoding="utf-8")))
     for place in ("requirements.txt", "binder/requirements.txt", "constraints.txt"):
-        lines = (edition / place).read_text(encoding="utf-8").splitlines()
+        lines = (version / place).read_text(encoding="utf-8").splitlines()
         named = [line.split(" ;")[0] for line in lines if not line.startswith("-c")]
         assert len(named) > 5 and set(named) <= locked, place
-    assert json.loads((edition / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))["image"]
-    workflow = yaml.safe_load((edition / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
+    assert json.loads((version / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))["image"]
+    workflow = yaml.safe_load((version / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
     assert workflow[True]["push"]["branches"] == ["autumn"]
 
 
@@ -229,7 +229,7 @@ def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> Non
 
 
 def test_check_of_the_student_version_says_what_visible_tests_see(
-    edition: Path, assignment: Assignment, tmp_path: Path
+    version: Path, assignment: Assignment, tmp_path: Path
 ) -> None:
     """Does the check at a push pass right answers, name a mistake, and skip an exercise that was not begun?"""
     right = fill_in(assignment.release, assignment.instructor)
@@ -240,7 +240,7 @@ def test_check_of_the_student_version_says_what_visible_tests_see(
         paths = [tmp_path / f"{name}.ipynb" for name in notebooks]
         for path, notebook in zip(paths, notebooks.values()):
             path.write_text(nbformat.writes(notebook), encoding="utf-8")
-        command = [sys.executable, str(edition / ".github" / "check.py"), *map(str, paths)]
+        command = [sys.executable, str(version / ".github" / "check.py"), *map(str, paths)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 
@@ -253,13 +253,13 @@ def test_check_of_the_student_version_says_what_visible_tests_see(
 
 
 @pytest.mark.deep
-def test_clone_of_the_student_version_builds_its_book(edition: Path, tmp_path: Path) -> None:
+def test_clone_of_the_student_version_builds_its_book(version: Path, tmp_path: Path) -> None:
     """Does a fresh clone build its book by the workflow's command, without a warning, and without an answer on any page?"""
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", *identity, "add", "-A"], cwd=edition, check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "-m", "Version"], cwd=edition, check=True)
+    subprocess.run(["git", *identity, "add", "-A"], cwd=version, check=True)
+    subprocess.run(["git", *identity, "commit", "-q", "-m", "Version"], cwd=version, check=True)
     clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", str(edition), str(clone)], check=True)
+    subprocess.run(["git", "clone", "-q", str(version), str(clone)], check=True)
     workflow = yaml.safe_load((clone / ".github" / "workflows" / "publish.yml").read_text(encoding="utf-8"))
     (command,) = [
         step["run"] for step in workflow["jobs"]["build"]["steps"] if "jupyter-book build" in step.get("run", "")
@@ -280,11 +280,11 @@ def test_clone_of_the_student_version_builds_its_book(edition: Path, tmp_path: P
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", ALL)
-def test_exercise_of_the_student_version_runs_alone(edition: Path, name: str, tmp_path: Path) -> None:
+def test_exercise_of_the_student_version_runs_alone(version: Path, name: str, tmp_path: Path) -> None:
     """Does every given cell of a released notebook run in an empty folder, and fail only because answers are missing?"""
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(next((edition / "exercises" / name).glob("*.ipynb")), 4)
+    notebook = nbformat.read(next((version / "exercises" / name).glob("*.ipynb")), 4)
     NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
     errors = {
         cell.id: f"{output.ename}: {output.evalue}"

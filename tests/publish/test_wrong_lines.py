@@ -16,7 +16,7 @@ from widget_page import Open, matrix, press, read
 from autograder.judge.catalogue import STEMS, TITLES, checks_of
 from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise
-from autograder.judge.mistake import changed_text, mistake_of, way, ways_of
+from autograder.judge.mistake import changed_text, mistake_of, variant, variants_of
 from autograder.judge.mutations import without_words
 from autograder.publish.wrong_lines import SEED, SHOWN, Riddle, as_element, one_wrong_line
 
@@ -58,7 +58,7 @@ def test_riddle_has_one_wrong_line() -> None:
     for riddle in riddles():
         exercise, path = EXERCISES[riddle.exercise], Path(EXERCISES[riddle.exercise].answers.__file__)
         name = riddle.name.split()[1]
-        changes = ways_of(exercise.name, exercise.known)[name].changes
+        changes = variants_of(exercise.name, exercise.known)[name].changes
         answer, wrong = functions(path.read_text("utf-8")), functions(changed_text(path, exercise.name, changes))
         shown, repaired = functions("\n".join(riddle.code)), functions(corrected(riddle))
         assert shown != repaired, riddle.name
@@ -130,10 +130,10 @@ def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: P
     """Is a mistake left out unless it is exactly one line?"""
     path = tmp_path / "answers.py"
     path.write_text("def f():\n    a = 1\n    b = 3\n    c = 4\n    d = 5\n    e = 6\n    return a\n", encoding="utf-8")
-    assert one_wrong_line(path, "f", way("f", *words)) is None
-    name, code, place, right = one_wrong_line(path, "f", way("f", "a = 1", "a = 2"))
+    assert one_wrong_line(path, "f", variant("f", *words)) is None
+    name, code, place, right = one_wrong_line(path, "f", variant("f", "a = 1", "a = 2"))
     assert (name, code[place], place, right) == ("f", "    a = 2", 1, "a = 1")
-    name, code, place, right = one_wrong_line(path, "f", way("f", "    c = 4", "    b = 9\n    c = 4"))
+    name, code, place, right = one_wrong_line(path, "f", variant("f", "    c = 4", "    b = 9\n    c = 4"))
     assert (code[place], place, right) == ("    b = 9", 3, "")
 
 

@@ -19,7 +19,7 @@ from test_cli import run
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import load_assignment
 from autograder.imports import ROOT
-from autograder.report.similarity import THRESHOLD, alike_pairs, own_code, same_files, same_mistakes, write_similarity
+from autograder.report.similarity import THRESHOLD, own_code, same_files, same_mistakes, similar_pairs, write_similarity
 
 CLASSES = 10  # drawn classes for each assignment
 
@@ -69,7 +69,7 @@ def test_independent_right_answers_are_not_alike(name: str, monkeypatch: pytest.
     classes = classes_of(name)
     pairs = {"1_attention": 60, "2_multihead": 360, "5_debugging": 60}.get(name, 100)
     assert sum(math.comb(len(students), 2) for students in classes) == pairs
-    shares = [pair.share for students in classes for pair in alike_pairs(students)]
+    shares = [pair.share for students in classes for pair in similar_pairs(students)]
     assert 0.1 < max(shares) <= 0.6 < THRESHOLD
 
 
@@ -86,7 +86,7 @@ def test_copy_with_other_names_is_found(name: str) -> None:
     """Is a copy found after changes of names, comments and spaces, and no other pair of its class?"""
     for students in classes_of(name)[:5]:
         students = students | {"copy": renamed(students["student 0"])}
-        (pair,) = alike_pairs(students)
+        (pair,) = similar_pairs(students)
         assert {pair.first, pair.second} == {"copy", "student 0"} and pair.share > 0.9
 
 
@@ -94,8 +94,8 @@ def test_class_that_is_alike_by_nature_lists_no_pair() -> None:
     """If all code is nearly the same, is a pair listed only if it is more similar than the class?"""
     body = "\n".join(f"values_{i} = rows_{i} @ keys_{i} + sum(range({i}))" for i in range(20))
     students = {f"student {i}": f"{body}\nown_{i} = [{', '.join(str(i * 7 + j) for j in range(30))}]" for i in range(8)}
-    assert alike_pairs(students) == []
-    (pair,) = alike_pairs(students | {"copy": students["student 3"]})
+    assert similar_pairs(students) == []
+    (pair,) = similar_pairs(students | {"copy": students["student 3"]})
     assert (pair.first, pair.second, pair.share) == ("copy", "student 3", 1.0)
 
 
@@ -104,7 +104,7 @@ def test_sides_run_nothing() -> None:
     code = "\n".join(
         f"total_{i} = rows[{i}] + '<script>alert({i})</script>' * {i} if rows else None" for i in range(20)
     )
-    (pair,) = alike_pairs({"ada": code, "ben": code})
+    (pair,) = similar_pairs({"ada": code, "ben": code})
     assert "<mark>" in pair.sides[0] and "<script" not in pair.sides[0] and "&lt;script&gt;" in pair.sides[0]
 
 

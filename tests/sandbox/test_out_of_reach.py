@@ -10,7 +10,7 @@ from autograder.sandbox.host.kernel import Kernel
 
 ORIGINAL = "import _imp, sys\n_imp.create_builtin(sys.__spec__)\n"  # fills sys again with Python's own functions
 COLLECTOR = "import sys\nsys.modules.pop('gc')\nimport gc\n"  # a new gc with Python's own function
-REACHES = {
+ACCESSES = {
     "import": "import inside",
     "importlib": "import importlib\nimportlib.import_module('sys')\n__import__('wire')",
     "frame": ORIGINAL + "sys._getframe()",
@@ -45,14 +45,14 @@ REACHES = {
 }
 
 
-@pytest.mark.parametrize("way", REACHES)
+@pytest.mark.parametrize("way", ACCESSES)
 def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Kernel], way: str) -> None:
     """Does the grader learn that a cell reached for the agent, and which cell it was?"""
     kernel = start()
-    kernel.run_cell(REACHES[way])
+    kernel.run_cell(ACCESSES[way])
     kernel.run_cell("")
     assert kernel.reached != []
-    assert REACHES[way].splitlines()[0][:20] in kernel.reached[0]
+    assert ACCESSES[way].splitlines()[0][:20] in kernel.reached[0]
 
 
 @pytest.mark.parametrize("deed", HONEST)

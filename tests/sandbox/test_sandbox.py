@@ -378,7 +378,7 @@ def test_sandbox_has_no_asynchronous_files(kernel: Kernel) -> None:
     assert told(kernel, source) == [-1, errno.ENOSYS]
 
 
-def test_sandbox_has_no_memory_that_is_nobodys(kernel: Kernel) -> None:
+def test_sandbox_has_no_memory_outside_all_processes(kernel: Kernel) -> None:
     """Is shared memory without a file refused? It would stay uncounted after a process gives it back."""
     assert attempt(kernel, "import mmap; mmap.mmap(-1, 4096)") == "OSError"
     assert attempt(kernel, "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)") != ""

@@ -133,7 +133,7 @@ def test_draws_are_nested() -> None:
     assert not torch.equal(few, images.images[:5])
 
 
-def test_some_classes_are_numbered_anew() -> None:
+def test_some_classes_get_new_numbers() -> None:
     """Do the classes have the named order, with at most the given number of images each?"""
     data, five = draw_data("photographs", 3), DATA["five"]
     assert five.classes == ["class 3", "class 1"] and five.training.num_classes == 2

@@ -1,6 +1,6 @@
 """The known mistakes of assignment 1_attention, each with the words of the answer that it changes."""
 
-from autograder.judge.mistake import Mistake, way, ways
+from autograder.judge.mistake import Mistake, variant, variants
 
 ABOUT = "Softmax and attention"  # the heading of these mistakes in the book
 FORWARD = ("attention", "self_attention")
@@ -40,53 +40,55 @@ MISTAKES = (
         "the bounds of clip are swapped",
         "All your weights are equal. Does your clip get its bounds in the order (low, high)? np.clip(x, 100, -100) "
         "turns every score into -100.",
-        way(ALL, SHIFT, "np.clip(scores, 100, -100)"),
+        variant(ALL, SHIFT, "np.clip(scores, 100, -100)"),
     ),
     Mistake(
         "M2",
         "scores are clipped instead of subtracting the maximum",
         "Different large scores get the same weight. Do you clip the scores? Clipping changes large scores; "
         "subtracting the maximum of each row does not change the weights.",
-        *ways(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
-        *ways(ALL, SHIFT, "np.clip(scores, -10, 10)", "np.minimum(scores, 700)"),
-        way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
-        way(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
+        *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
+        *variants(ALL, SHIFT, "np.clip(scores, -10, 10)", "np.minimum(scores, 700)"),
+        variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
+        variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
     ),
     Mistake(
         "M4",
         "the sum does not keep its axis",
         "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
-        *ways(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
+        *variants(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
         # There is no shift by row, as in exp(scores) / exp(scores).sum(...).
-        way(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
-        way(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
-        way(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),
+        variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
+        variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
+        variant(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),
     ),
     Mistake(
         "M5",
         "normalised over the whole array",
         "The whole array sums to 1, but each row should. Does your sum run only along the given axis?",
-        way(ALL, TOTAL, "sum()"),
-        way(ALL, LARGEST, "max()", TOTAL, "sum()"),
-        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", TOTAL, "sum()"),
+        variant(ALL, TOTAL, "sum()"),
+        variant(ALL, LARGEST, "max()", TOTAL, "sum()"),
+        variant(ALL, " - scores.max(axis=axis, keepdims=True)", "", TOTAL, "sum()"),
     ),
     Mistake(
         "M3",
         "the maximum is not subtracted",
         "exp overflows from 710 on (from 89 on in float32), and inf / inf is NaN. Do you subtract the maximum before "
         "every exp?",
-        way(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
-        way(ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
-        way(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
+        variant(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
+        variant(
+            ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"
+        ),
+        variant(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
         # The NaN is replaced, but its cause remains.
-        way(
+        variant(
             ALL,
             " - scores.max(axis=axis, keepdims=True)",
             "",
             DIVIDED,
             "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
         ),
-        way(
+        variant(
             ALL,
             " - scores.max(axis=axis, keepdims=True)",
             "",
@@ -94,49 +96,51 @@ MISTAKES = (
             "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
         ),
         # The maximum is missing only in the denominator, or only in the numerator.
-        way("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
-        way("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
-        way("softmax", LARGEST, "max()", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
+        variant("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
+        variant("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
+        variant("softmax", LARGEST, "max()", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
     ),
     Mistake(
         "M6",
         "the softmax runs over the wrong axis",
-        "Does your softmax run over the axis that was asked for? In attention that is the keys (the last axis): each "
-        "row sums to 1, one row per query.",
-        *ways(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0", "sum(axis=0"),
-        way(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
-        way("softmax", "sum(axis=axis", "sum(axis=-1"),
-        way("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-2)", "sum(axis=-1)", "sum(axis=-2)"),
-        *ways("softmax", "shifted =", "axis = -1\n    shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="),
-        *ways("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
-        *ways(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
-        way(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
+        "Does your softmax run over the axis that was asked for? In attention this is the last axis, the keys. Then the "
+        "weights of each query sum to 1.",
+        *variants(ALL, "sum(axis=axis", "sum(axis=-2 if exponentials.ndim > 1 else 0", "sum(axis=0"),
+        variant(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
+        variant("softmax", "sum(axis=axis", "sum(axis=-1"),
+        variant("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-2)", "sum(axis=-1)", "sum(axis=-2)"),
+        *variants(
+            "softmax", "shifted =", "axis = -1\n    shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="
+        ),
+        *variants("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
+        *variants(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
+        variant(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
         # If the mask hides a whole column, -inf gives NaN, and -1e9 does not.
-        way(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
-        way(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
-        way(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
+        variant(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
+        variant(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
+        variant(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
     ),
     Mistake(
         "M8",
         "not scaled",
         "Your scores are too large by the factor √d. Where do you divide them by √d?",
-        way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
-        way(BACKWARD, "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
+        variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
+        variant(BACKWARD, "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
     ),
     Mistake(
         "M7",
         "scaled after the softmax",
         "The rows sum to 1/√d, but should sum to 1. Do you divide the scores before the softmax, or the weights "
         "after it?",
-        way(
+        variant(
             INSIDE,
             "-2) / np.sqrt(queries.shape[-1])",
             "-2)",
             "softmax(scores)",
             "softmax(scores) / np.sqrt(queries.shape[-1])",
         ),
-        way(INSIDE, "softmax(scores)", "softmax(scores) / np.sqrt(queries.shape[-1])"),
-        way(
+        variant(INSIDE, "softmax(scores)", "softmax(scores) / np.sqrt(queries.shape[-1])"),
+        variant(
             FORWARD,
             "-2) / np.sqrt(queries.shape[-1])",
             "-2)",
@@ -148,9 +152,9 @@ MISTAKES = (
         "M9",
         "scaled by another width than that of the queries",
         "Your scale uses a wrong width. Is your d the width of one query, queries.shape[-1]?",
-        *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
+        *(variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
         *(
-            way(
+            variant(
                 BACKWARD,
                 "-2) / np.sqrt(queries.shape[-1])",
                 f"-2) / np.sqrt({width})",
@@ -159,17 +163,21 @@ MISTAKES = (
             )
             for width in OTHER_WIDTHS
         ),
-        *(way(BACKWARD, " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
-        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"),
-        way("self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"),
+        *(variant(BACKWARD, " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
+        variant(
+            "self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"
+        ),
+        variant(
+            "self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"
+        ),
     ),
     Mistake(
         "M10",
         "scaled by another power of the width than 1/√d",
         "Your scale uses a wrong power of d. Do you divide by √d exactly once?",
-        *(way(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) {power}") for power in OTHER_POWERS),
+        *(variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) {power}") for power in OTHER_POWERS),
         *(
-            way(
+            variant(
                 BACKWARD,
                 "-2) / np.sqrt(queries.shape[-1])",
                 f"-2) {power}",
@@ -184,45 +192,47 @@ MISTAKES = (
         "queries and keys are swapped",
         "In your weights, the keys look at the queries. Does each row of your scores belong to one query, as in "
         "queries @ keysᵀ?",
-        way(INSIDE, "queries @ np.swapaxes(keys", "keys @ np.swapaxes(queries"),
-        way(FORWARD, "softmax(scores)", "np.swapaxes(softmax(scores), -1, -2)"),
-        way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
+        variant(INSIDE, "queries @ np.swapaxes(keys", "keys @ np.swapaxes(queries"),
+        variant(FORWARD, "softmax(scores)", "np.swapaxes(softmax(scores), -1, -2)"),
+        variant("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
     ),
     Mistake(
         "M12",
         "“Q = K = V” taken literally",
         "Your tokens look mostly at themselves. Are queries, keys and values three different projections of the tokens, with"
         " w_query, w_key and w_value?",
-        way("self_attention", "tokens @ w_query, tokens @ w_key, tokens @ w_value", "tokens, tokens, tokens"),
-        way("self_attention", "tokens @ w_query, tokens @ w_key", "tokens, tokens"),
+        variant("self_attention", "tokens @ w_query, tokens @ w_key, tokens @ w_value", "tokens, tokens, tokens"),
+        variant("self_attention", "tokens @ w_query, tokens @ w_key", "tokens, tokens"),
         *(
-            way(
+            variant(
                 "self_attention",
                 "tokens @ w_query, tokens @ w_key, tokens @ w_value",
                 f"tokens @ {w}, tokens @ {w}, tokens @ {w}",
             )
             for w in ("w_query", "w_key", "w_value")
         ),
-        way("self_attention", "tokens @ w_key", "tokens @ w_query"),
-        way("self_attention", "tokens @ w_query", "tokens @ w_key"),
+        variant("self_attention", "tokens @ w_key", "tokens @ w_query"),
+        variant("self_attention", "tokens @ w_query", "tokens @ w_key"),
     ),
     Mistake(
         "M13",
         "keys used as values, or values not projected",
         "The weights are right, but they mix the wrong vectors. Do you mix the values (projected with w_value)?",
-        *ways(FORWARD, "weights @ values", "weights @ keys", "weights @ queries"),
-        *ways("self_attention", "tokens @ w_value", "tokens @ w_key", "tokens @ w_query", "tokens"),
+        *variants(FORWARD, "weights @ values", "weights @ keys", "weights @ queries"),
+        *variants("self_attention", "tokens @ w_value", "tokens @ w_key", "tokens @ w_query", "tokens"),
     ),
     Mistake(
         "M14",
         "the maximum of the whole array is subtracted",
         "A row far below the largest score of the array underflows to 0 / 0. Do you subtract the largest score of "
         "each row, along the axis (keepdims=True)?",
-        way(ALL, LARGEST, "max()"),
-        way("online_softmax", "scores.max(axis=-1)", "scores.max()"),
+        variant(ALL, LARGEST, "max()"),
+        variant("online_softmax", "scores.max(axis=-1)", "scores.max()"),
         # The NaN is replaced, but its cause remains.
-        way(ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"),
-        way(
+        variant(
+            ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"
+        ),
+        variant(
             ALL,
             LARGEST,
             "max()",
@@ -234,23 +244,23 @@ MISTAKES = (
         "M15",
         "an argument is changed in place",
         "The caller's array was changed. Do you use -= or another in-place operation on an argument?",
-        way("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
-        way("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
-        way(
+        variant("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
+        variant("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
+        variant(
             "softmax",
             "np.exp(shifted)",
             "np.exp(shifted, out=scores)",
             "return exponentials / exponentials.sum(axis=axis, keepdims=True)",
             "exponentials /= exponentials.sum(axis=axis, keepdims=True)\n    return exponentials",
         ),
-        way(
+        variant(
             ("attention", BACKWARD),
             "if mask is not None:",
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
         ),
-        way("attention", "if mask is not None:", "keys /= np.sqrt(keys.shape[-1])\n    if mask is not None:"),
+        variant("attention", "if mask is not None:", "keys /= np.sqrt(keys.shape[-1])\n    if mask is not None:"),
         # self_attention makes its own queries and keys, but its tokens are the caller's.
-        way(
+        variant(
             "self_attention",
             "return attention(",
             "result = attention(",
@@ -258,19 +268,19 @@ MISTAKES = (
             ", mask)\n    tokens /= np.sqrt(tokens.shape[-1])\n    return result",
         ),
         # The gradients are right, but the caller's queries change.
-        way(
+        variant(
             BACKWARD,
             "if mask is not None:",
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
             "-2) @ queries",
             "-2) @ queries * np.sqrt(queries.shape[-1])",
         ),
-        way(
+        variant(
             "online_softmax",
             "total = rescale * total + exponentials.sum(axis=-1)",
             "total *= rescale\n    total += exponentials.sum(axis=-1)",
         ),
-        way(
+        variant(
             "online_softmax",
             "mixed = rescale[..., None] * mixed + exponentials @ values",
             "mixed *= rescale[..., None]\n    mixed += exponentials @ values",
@@ -281,16 +291,16 @@ MISTAKES = (
         "the mask is inverted",
         "Your queries look at the keys that the mask forbids. True means that a query may look. Is your condition "
         "inverted?",
-        way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
-        way(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
+        variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", "not mask.any(axis=-1).all()", "False"),
     ),
     Mistake(
         "M17",
         "masked after the softmax and not renormalised",
         "With a mask, your rows sum to less than 1. Do you mask the scores before the softmax?",
-        way(FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)"),
-        way(
+        variant(FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)"),
+        variant(
             FORWARD,
             HIDE,
             "scores",
@@ -305,22 +315,22 @@ MISTAKES = (
         "the mask is added or multiplied as 0/1",
         "Hidden keys still get weight. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding "
         "0 does not change the score.",
-        way(FORWARD, HIDE, "scores + mask"),
-        way(FORWARD, HIDE, "scores + mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, HIDE, "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, HIDE, "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, HIDE, "scores * mask"),
-        way(FORWARD, HIDE, "scores * mask", "not mask.any(axis=-1).all()", "False"),
-        *ways(FORWARD, "-np.inf", "-10.0", "-100.0", "-10_000.0"),
+        variant(FORWARD, HIDE, "scores + mask"),
+        variant(FORWARD, HIDE, "scores + mask", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores * mask"),
+        variant(FORWARD, HIDE, "scores * mask", "not mask.any(axis=-1).all()", "False"),
+        *variants(FORWARD, "-np.inf", "-10.0", "-100.0", "-10_000.0"),
     ),
     Mistake(
         "M19",
         "the mask is aligned with the wrong axis",
         "The mask of one image or head is used for another. Does your mask broadcast to the scores from the right, without "
         "an extra axis?",
-        way(FORWARD, HIDE, "np.where(mask[:, None], scores, -np.inf)"),
-        way(FORWARD, HIDE, "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)"),
-        way(
+        variant(FORWARD, HIDE, "np.where(mask[:, None], scores, -np.inf)"),
+        variant(FORWARD, HIDE, "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)"),
+        variant(
             FORWARD,
             HIDE,
             "np.where(np.swapaxes(mask, -1, -2) if mask.shape[-1] == mask.shape[-2] else mask, scores, -np.inf)",
@@ -330,143 +340,145 @@ MISTAKES = (
         "M20",
         "no error although the mask hides all keys from a query",
         "The mask hides all keys from a query, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
-        way(FORWARD, "not mask.any(axis=-1).all()", "False"),
-        way(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
-        way(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),
+        variant(FORWARD, "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
+        variant(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),
     ),
     Mistake(
         "M65",
         "the scale is missing in the backward pass",
         "Your gradients of queries and keys are too large by the factor √d. The forward pass divides the scores by √d. "
         "Where does your backward pass divide by √d?",
-        way(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
+        variant(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
         # The scale is missing in only one of the two gradients.
-        way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
-        way(BACKWARD, "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
+        variant(BACKWARD, "grad_scores @ keys", "grad_scores @ keys * np.sqrt(queries.shape[-1])"),
+        variant(BACKWARD, "-2) @ queries", "-2) @ queries * np.sqrt(queries.shape[-1])"),
     ),
     Mistake(
         "M66",
         "the softmax Jacobian is taken as diagonal",
         "Each weight depends on all the scores of its row. Where is the term -p pᵀ of the Jacobian diag(p) - p pᵀ?",
-        *ways(BACKWARD, "(grad_weights - row_means)", "grad_weights", "(1 - weights) * grad_weights"),
-        way(BACKWARD, "weights * (grad_weights - row_means)", "grad_weights"),
+        *variants(BACKWARD, "(grad_weights - row_means)", "grad_weights", "(1 - weights) * grad_weights"),
+        variant(BACKWARD, "weights * (grad_weights - row_means)", "grad_weights"),
     ),
     Mistake(
         "M67",
         "the softmax Jacobian sums over the queries",
         "Your sum in the softmax Jacobian runs over the queries. Over which axis does the softmax run? Does your sum "
         "keep that axis (keepdims=True)?",
-        *ways(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)", "sum()"),
-        way(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
+        *variants(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)", "sum()"),
+        variant(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
     ),
     Mistake(
         "M68",
         "gradients of queries and keys are mixed up",
         "The gradient of the queries needs the gradient of the scores, and the gradient of the keys needs its "
         "transpose. Did you swap the two, or forget the transpose?",
-        way(BACKWARD, "return grad_queries, grad_keys", "return grad_keys, grad_queries"),
-        way(BACKWARD, "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries"),
-        way(BACKWARD, "grad_scores @ keys", "np.swapaxes(grad_scores, -1, -2) @ keys"),
-        way(
+        variant(BACKWARD, "return grad_queries, grad_keys", "return grad_keys, grad_queries"),
+        variant(BACKWARD, "np.swapaxes(grad_scores, -1, -2) @ queries", "grad_scores @ queries"),
+        variant(BACKWARD, "grad_scores @ keys", "np.swapaxes(grad_scores, -1, -2) @ keys"),
+        variant(
             BACKWARD,
             "grad_scores @ keys",
             "np.swapaxes(grad_scores, -1, -2) @ keys",
             "np.swapaxes(grad_scores, -1, -2) @ queries",
             "grad_scores @ queries",
         ),
-        way(BACKWARD, "grad_scores @ keys", "grad_scores @ queries", "-2) @ queries", "-2) @ keys"),
+        variant(BACKWARD, "grad_scores @ keys", "grad_scores @ queries", "-2) @ queries", "-2) @ keys"),
     ),
     Mistake(
         "M69",
         "the weights are not transposed in the gradient of the values",
         "A value collects gradients from all the queries that looked at it. Do you transpose the weights?",
-        way(BACKWARD, "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output"),
+        variant(BACKWARD, "np.swapaxes(weights, -1, -2) @ grad_output", "weights @ grad_output"),
     ),
     Mistake(
         "M70",
         "the gradient of the scores is scaled by another power of the width",
         "Your gradients of queries and keys use a wrong power of d. Do you scale by 1/√d exactly once?",
-        *ways(BACKWARD, "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]", "/ queries.shape[-1] ** 1 / 2"),
-        *ways(BACKWARD, "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"),
+        *variants(BACKWARD, "/ np.sqrt(queries.shape[-1])", "/ queries.shape[-1]", "/ queries.shape[-1] ** 1 / 2"),
+        *variants(
+            BACKWARD, "/ np.sqrt(queries.shape[-1])", "* np.sqrt(queries.shape[-1])", "* queries.shape[-1] ** -0.25"
+        ),
     ),
     Mistake(
         "M71",
         "the mask is not used",
         "Your result is the same with and without a mask. Where do you use the mask?",
-        way(FORWARD, HIDE, "scores"),
-        way(FORWARD, HIDE, "scores", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores"),
+        variant(FORWARD, HIDE, "scores", "not mask.any(axis=-1).all()", "False"),
     ),
     Mistake(
         "M165",
         "a gradient is scaled twice, or should not be scaled",
         "One of your gradients is wrong by the factor √d or 1/√d. Which gradients does the scale of the scores affect, "
-        "and how often do you apply it to each of them?",
-        way(BACKWARD, "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
-        way(BACKWARD, "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
-        way(BACKWARD, "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
+        "and how often?",
+        variant(BACKWARD, "-2) @ grad_output", "-2) @ grad_output / np.sqrt(queries.shape[-1])"),
+        variant(BACKWARD, "grad_scores @ keys", "grad_scores @ keys / np.sqrt(queries.shape[-1])"),
+        variant(BACKWARD, "-2) @ queries", "-2) @ queries / np.sqrt(queries.shape[-1])"),
     ),
     Mistake(
         "M193",
         "the gradients are returned in another order",
         "Each gradient is right, but they are in a wrong order. In which order does the specification return them?",
-        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_queries, grad_values, grad_keys"),
-        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
-        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
-        way(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
+        variant(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_queries, grad_values, grad_keys"),
+        variant(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_keys, grad_queries"),
+        variant(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_keys, grad_values, grad_queries"),
+        variant(BACKWARD, "grad_queries, grad_keys, grad_values", "grad_values, grad_queries, grad_keys"),
     ),
     Mistake(
         "M194",
         "the earlier sums are not rescaled",
         "The new block has a larger score than the earlier blocks. Which score did you subtract in the exponentials of "
         "your earlier sums?",
-        way("online_softmax", "rescale * total", "total"),
-        way("online_softmax", "rescale[..., None] * mixed", "mixed"),
-        way("online_softmax", "rescale * total", "total", "rescale[..., None] * mixed", "mixed"),
+        variant("online_softmax", "rescale * total", "total"),
+        variant("online_softmax", "rescale[..., None] * mixed", "mixed"),
+        variant("online_softmax", "rescale * total", "total", "rescale[..., None] * mixed", "mixed"),
     ),
     Mistake(
         "M195",
         "the earlier sums are rescaled by the inverse factor",
         "With a larger score, the earlier sums become smaller in comparison. Does your factor make them smaller?",
-        way("online_softmax", "np.exp(largest - origin)", "np.exp(origin - largest)"),
+        variant("online_softmax", "np.exp(largest - origin)", "np.exp(origin - largest)"),
     ),
     Mistake(
         "M196",
         "the largest score is taken only from the new block",
         "An earlier block may have a larger score than this block. Over which scores do you take the maximum?",
-        way("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)"),
+        variant("online_softmax", "np.maximum(largest, scores.max(axis=-1))", "scores.max(axis=-1)"),
     ),
     Mistake(
         "M197",
         "a row that has seen no key yet is NaN",
         "A query may have seen no key so far. What is -inf minus -inf?",
-        way("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger"),
-        way("online_softmax", "np.exp(largest - origin)", "np.exp(largest - larger)"),
-        way("online_softmax", "scores - origin[", "scores - larger["),
+        variant("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger"),
+        variant("online_softmax", "np.exp(largest - origin)", "np.exp(largest - larger)"),
+        variant("online_softmax", "scores - origin[", "scores - larger["),
     ),
     Mistake(
         "M198",
         "the largest score is never below 0",
         "All scores of a row may be below 0, and a row that has seen no key has no score. What is your largest score "
         "then?",
-        way("online_softmax", "np.maximum(largest, scores", "np.maximum(np.maximum(largest, 0), scores"),
-        way("online_softmax", "return larger", "return origin"),
+        variant("online_softmax", "np.maximum(largest, scores", "np.maximum(np.maximum(largest, 0), scores"),
+        variant("online_softmax", "return larger", "return origin"),
     ),
     Mistake(
         "M199",
         "the mixture is divided by the sum in every block",
         "The sum is complete only after the last block. When do you divide by it?",
-        way("online_softmax", "return larger, total, mixed", "return larger, total, mixed / total[..., None]"),
-        way(
+        variant("online_softmax", "return larger, total, mixed", "return larger, total, mixed / total[..., None]"),
+        variant(
             "online_softmax",
             "return larger, total, mixed",
             "return larger, total, np.nan_to_num(mixed / total[..., None])",
         ),
     ),
-    Mistake("M163", way(FORWARD, HIDE, "scores + ~mask * -np.inf")),
+    Mistake("M163", variant(FORWARD, HIDE, "scores + ~mask * -np.inf")),
     Mistake(
         "M208",
         "the exponents have the opposite sign",
         "Your largest score gets the smallest weight. What do you subtract from what?",
-        way(ALL, "np.exp(shifted)", "np.exp(-shifted)"),
+        variant(ALL, "np.exp(shifted)", "np.exp(-shifted)"),
     ),
 )

@@ -208,7 +208,7 @@ def attention_key_by_key(queries, keys, values, mask=None):
 
 
 class MaskError(ValueError):
-    """Is a subclass of ValueError that a student defined."""
+    """A subclass of ValueError that a student defined."""
 
 
 def attention_with_log_mask(queries, keys, values, mask=None):

@@ -1,6 +1,7 @@
-"""Measure the programs of exercise 5 on small models and arrays, in the program's process, which models cannot leave.
+"""Measure the programs of exercise 5 on small models and arrays.
 
-Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
+Models cannot be sent to a program's process. So hidden checks send this file to the sandbox, where it makes the models.
+It runs again for each call. It decides nothing, and returns measurements.
 In the notebook, it is in the set-up cell.
 """
 
@@ -96,7 +97,7 @@ def measure_clipped(train, images, labels, sizes, longest, seed):
 def measure_initialised(initialise, inputs, hidden, outputs):
     """Initialise a model; return the spread and mean of its matrices, its biases, and whether everything else is right.
 
-    Spreads are given in units of 1 / √n, means in units of the spread.
+    Spreads are given in units of 1 / √inputs, means in units of the spread.
     """
     model = nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Sequential(nn.Linear(hidden, outputs)))
     with torch.no_grad():

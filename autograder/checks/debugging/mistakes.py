@@ -1,6 +1,6 @@
 """The known mistakes of assignment 5_debugging: what is wrong with a test, and the faults of the programs."""
 
-from autograder.judge.mistake import Mistake, way, ways
+from autograder.judge.mistake import Mistake, variant, variants
 
 ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
 TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
@@ -11,34 +11,34 @@ MISTAKES = (
         "M183",
         "the labels are not those of the images",
         "The model gets images and labels that do not belong together. Do both have the same order?",
-        way("train_shuffled", "labels[chosen]", "labels[start : start + size]"),
-        way("train_shuffled", "images[chosen]", "images[start : start + size]"),
+        variant("train_shuffled", "labels[chosen]", "labels[start : start + size]"),
+        variant("train_shuffled", "images[chosen]", "images[start : start + size]"),
     ),
     Mistake(
         "M184",
         "the gradients are gone before the step, or there is no step",
         "The parameters do not change. In which order do zero_grad, backward, clipping and step run?",
-        way(TRAINING, "        optimizer.step()\n", ""),
-        way(
+        variant(TRAINING, "        optimizer.step()\n", ""),
+        variant(
             "train_clipped",
             "        optimizer.zero_grad()\n        loss.backward()\n",
             "        loss.backward()\n        optimizer.zero_grad()\n",
         ),
-        way(
+        variant(
             "train_shuffled",
             "        optimizer.zero_grad()\n        loss.backward()\n",
             "        loss.backward()\n        optimizer.zero_grad()\n",
         ),
     ),
-    Mistake("M53", way(TRAINING, "        optimizer.zero_grad()\n", "")),
-    Mistake("M51", way("train_shuffled", "model(images[chosen])", "model(images[chosen]).softmax(-1)")),
-    Mistake("M55", way("train_shuffled", "return total / len(order)", "return loss.item()")),
+    Mistake("M53", variant(TRAINING, "        optimizer.zero_grad()\n", "")),
+    Mistake("M51", variant("train_shuffled", "model(images[chosen])", "model(images[chosen]).softmax(-1)")),
+    Mistake("M55", variant("train_shuffled", "return total / len(order)", "return loss.item()")),
     Mistake(
-        "M136", way(TRAINING, "        optimizer.step()\n", "        optimizer.step()\n        optimizer.step()\n")
+        "M136", variant(TRAINING, "        optimizer.step()\n", "        optimizer.step()\n        optimizer.step()\n")
     ),
     Mistake(
         "M138",
-        way(
+        variant(
             "train_shuffled",
             "labels[chosen])",
             "labels[chosen], reduction='sum')",
@@ -48,22 +48,22 @@ MISTAKES = (
     ),
     Mistake(
         "M140",
-        way("train_shuffled", "loss.item()", "F.cross_entropy(model(images[chosen]), labels[chosen]).item()"),
-        way("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
+        variant("train_shuffled", "loss.item()", "F.cross_entropy(model(images[chosen]), labels[chosen]).item()"),
+        variant("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
     ),
-    Mistake("M143", way("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
+    Mistake("M143", variant("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
     Mistake(
         "M56",
-        way(
+        variant(
             "train_shuffled",
             "loss.item() * len(chosen)",
             "loss.item()",
             "total / len(order)",
             "total / math.ceil(len(order) / size)",
         ),
-        way("train_clipped", "loss.item() * len(labels)", "loss.item()", "count += len(labels)", "count += 1"),
-        way("mean_loss", ', reduction="none"', "", "torch.cat(", "torch.stack("),
-        way(
+        variant("train_clipped", "loss.item() * len(labels)", "loss.item()", "count += len(labels)", "count += 1"),
+        variant("mean_loss", ', reduction="none"', "", "torch.cat(", "torch.stack("),
+        variant(
             "loss_and_accuracy",
             ', reduction="sum"',
             "",
@@ -73,18 +73,18 @@ MISTAKES = (
             "1\n",
         ),
     ),
-    Mistake("M40", way("initialise", "std=layer.in_features**-0.5", "std=1.0")),
+    Mistake("M40", variant("initialise", "std=layer.in_features**-0.5", "std=1.0")),
     Mistake(
         "M46",
-        way("RowClassifier", "self.embedding(images) + self.position_embedding", "self.embedding(images)"),
-        way("RowClassifier", "torch.randn(rows, width)", "torch.randn(1, width)"),
-        way("RowClassifier", " + self.position_embedding", " + self.position_embedding[0]"),
+        variant("RowClassifier", "self.embedding(images) + self.position_embedding", "self.embedding(images)"),
+        variant("RowClassifier", "torch.randn(rows, width)", "torch.randn(1, width)"),
+        variant("RowClassifier", " + self.position_embedding", " + self.position_embedding[0]"),
     ),
     Mistake(
         "M50",
-        way("RowClassifier", " + self.position_embedding", " + self.position_embedding.detach()"),
-        way("RowClassifier", "torch.randn(rows, width)", "torch.randn(rows, width), requires_grad=False"),
-        way(
+        variant("RowClassifier", " + self.position_embedding", " + self.position_embedding.detach()"),
+        variant("RowClassifier", "torch.randn(rows, width)", "torch.randn(rows, width), requires_grad=False"),
+        variant(
             "RowClassifier",
             "self.position_embedding = nn.Parameter(torch.randn(rows, width))",
             'self.register_buffer("position_embedding", torch.randn(rows, width))',
@@ -92,18 +92,18 @@ MISTAKES = (
     ),
     Mistake(
         "M120",
-        way("ResidualStack", "for _ in range(depth)])", "for _ in range(depth)]).requires_grad_(False)"),
-        way("RowClassifier", "nn.Linear(pixels, width)", "nn.Linear(pixels, width).requires_grad_(False)"),
+        variant("ResidualStack", "for _ in range(depth)])", "for _ in range(depth)]).requires_grad_(False)"),
+        variant("RowClassifier", "nn.Linear(pixels, width)", "nn.Linear(pixels, width).requires_grad_(False)"),
     ),
-    Mistake("M169", way("RowClassifier", " + self.position_embedding", " * self.position_embedding")),
-    Mistake("M37", way("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(layer(x))")),
-    Mistake("M41", way("ResidualStack", "F.gelu(", "F.relu(")),
-    Mistake("M96", way("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
-    Mistake("M102", way("ResidualStack", "range(depth)", "range(depth - 1)")),
-    Mistake("M112", *ways("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))", "x + layer(F.gelu(x))")),
+    Mistake("M169", variant("RowClassifier", " + self.position_embedding", " * self.position_embedding")),
+    Mistake("M37", variant("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(layer(x))")),
+    Mistake("M41", variant("ResidualStack", "F.gelu(", "F.relu(")),
+    Mistake("M96", variant("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
+    Mistake("M102", variant("ResidualStack", "range(depth)", "range(depth - 1)")),
+    Mistake("M112", *variants("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(x + layer(x))", "x + layer(F.gelu(x))")),
     Mistake(
         "M94",
-        way(
+        variant(
             "ResidualStack",
             "nn.ModuleList([nn.Linear(width, width) for _ in range(depth)])",
             "[nn.Linear(width, width) for _ in range(depth)]",
@@ -111,29 +111,33 @@ MISTAKES = (
     ),
     Mistake(
         "M38",
-        way("ResidualStack", "[nn.Linear(width, width) for _ in range(depth)]", "[nn.Linear(width, width)] * depth"),
+        variant(
+            "ResidualStack", "[nn.Linear(width, width) for _ in range(depth)]", "[nn.Linear(width, width)] * depth"
+        ),
     ),
     Mistake(
         "M186",
         "the learning rate is 0 too early",
         "After a while nothing changes any more. At which step does the learning rate reach 0, and how many steps "
         "are there?",
-        *ways("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch", "step / epochs"),
+        *variants("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch", "step / epochs"),
     ),
     Mistake(
         "M29",
-        way("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "F.dropout(mean, self.dropout)"),
+        variant(
+            "DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "F.dropout(mean, self.dropout)"
+        ),
     ),
     Mistake(
         "M187",
         "there is no dropout",
         "Training and evaluation give the same result. Where is the dropout?",
-        way("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "mean"),
-        way("SkippedBranch", "if self.training", "if False"),
+        variant("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "mean"),
+        variant("SkippedBranch", "if self.training", "if False"),
     ),
     Mistake(
         "M166",
-        way(
+        variant(
             "DroppingHead",
             "tokens.mean(dim=1)",
             "F.dropout(tokens, self.dropout, training=self.training).mean(dim=1)",
@@ -143,28 +147,28 @@ MISTAKES = (
     ),
     Mistake(
         "M99",
-        way("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,"),
-        way("SkippedBranch", ">= self.skipped", "< self.skipped"),
+        variant("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,"),
+        variant("SkippedBranch", ">= self.skipped", "< self.skipped"),
     ),
     Mistake(
         "M188",
         "the statistics of training are not kept, or not used",
         "In evaluation, the means and variances are not those of training. Print the buffers after a few batches: do "
         "they change, and does evaluation use them?",
-        way(
+        variant(
             "Standardise",
             "self.mean.lerp_(mean.detach(), self.momentum)",
             "self.mean.lerp(mean.detach(), self.momentum)",
             "self.variance.lerp_(variance.detach(), self.momentum)",
             "self.variance.lerp(variance.detach(), self.momentum)",
         ),
-        way("Standardise", "self.variance.lerp_(", "self.variance.lerp("),
-        way("Standardise", "self.mean.lerp_(", "self.mean.lerp("),
+        variant("Standardise", "self.variance.lerp_(", "self.variance.lerp("),
+        variant("Standardise", "self.mean.lerp_(", "self.mean.lerp("),
     ),
     Mistake(
         "M30",
-        way("SkippedBranch", "branch * kept / (1 - self.skipped)", "branch * kept"),
-        way(
+        variant("SkippedBranch", "branch * kept / (1 - self.skipped)", "branch * kept"),
+        variant(
             "DroppingHead",
             "F.dropout(mean, self.dropout, training=self.training)",
             "mean * (torch.rand_like(mean) >= self.dropout * self.training)",
@@ -172,20 +176,20 @@ MISTAKES = (
     ),
     Mistake(
         "M92",
-        way("Standardise", "(x - self.mean) / self.variance.sqrt()", "(x - self.mean) / self.variance"),
-        way("standardise_images", ".sqrt()", ""),
+        variant("Standardise", "(x - self.mean) / self.variance.sqrt()", "(x - self.mean) / self.variance"),
+        variant("standardise_images", ".sqrt()", ""),
     ),
-    Mistake("M44", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut")),
-    Mistake("M45", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 1, 3, 4, 2)")),
-    Mistake("M124", way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 3, 1, 2, 4)")),
+    Mistake("M44", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut")),
+    Mistake("M45", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 1, 3, 4, 2)")),
+    Mistake("M124", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 3, 1, 2, 4)")),
     Mistake(
         "M21",
-        way("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
-        way("pack_heads", "x.shape\n", "x.shape\n    return x.reshape(batch * num_heads, tokens, -1)\n"),
+        variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
+        variant("pack_heads", "x.shape\n", "x.shape\n    return x.reshape(batch * num_heads, tokens, -1)\n"),
     ),
     Mistake(
         "M81",
-        way(
+        variant(
             "pack_heads",
             "num_heads, width // num_heads)",
             "width // num_heads, num_heads)",
@@ -193,10 +197,10 @@ MISTAKES = (
             "heads.permute(0, 3, 1, 2)",
         ),
     ),
-    Mistake("M91", way("standardise_images", "return centred /", "return images /")),
+    Mistake("M91", variant("standardise_images", "return centred /", "return images /")),
     Mistake(
         "M35",
-        way(
+        variant(
             "standardise_images",
             "centred.square().mean(dim=(1, 2), keepdim=True).sqrt()",
             "images.std(dim=(1, 2), keepdim=True)",
@@ -206,30 +210,30 @@ MISTAKES = (
         "M189",
         "images are mixed when axes are merged",
         "For one image the result is right. When you merge axes, which axis comes first? Is it the axis of the images?",
-        way("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(1, 3, 0, 2, 4)"),
-        way("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
+        variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(1, 3, 0, 2, 4)"),
+        variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
     ),
     Mistake(
         "M190",
         "all images of a batch share one mean, or one deviation",
         "An image changes when another image joins the batch. Over which axes do you take the mean and the standard "
         "deviation?",
-        way(
+        variant(
             "standardise_images",
             "images.mean(dim=(1, 2), keepdim=True)",
             "images.mean()",
             "centred.square().mean(dim=(1, 2), keepdim=True)",
             "centred.square().mean()",
         ),
-        way("standardise_images", "images.mean(dim=(1, 2), keepdim=True)", "images.mean()"),
-        way("standardise_images", "centred.square().mean(dim=(1, 2), keepdim=True)", "centred.square().mean()"),
+        variant("standardise_images", "images.mean(dim=(1, 2), keepdim=True)", "images.mean()"),
+        variant("standardise_images", "centred.square().mean(dim=(1, 2), keepdim=True)", "centred.square().mean()"),
     ),
     Mistake(
         "M191",
         "a loop over tokens in Python",
         "The numbers are right, but the work grows with every token. Which single product of tensors does all of this "
         "work?",
-        way(
+        variant(
             "similarities",
             "    return unit @ unit.mT  # (B, N, N)",
             "    rows = []\n"
@@ -237,7 +241,7 @@ MISTAKES = (
             "        rows.append(torch.stack([(query * key).sum(dim=-1) for key in unit.unbind(dim=1)], dim=1))\n"
             "    return torch.stack(rows, dim=1)  # (B, N, N)",
         ),
-        way(
+        variant(
             "similarities",
             "unit @ unit.mT",
             "torch.stack([(unit * unit[:, i, None]).sum(dim=-1) for i in range(tokens.shape[1])], dim=1)",
@@ -245,92 +249,96 @@ MISTAKES = (
     ),
     Mistake(
         "M52",
-        way(
+        variant(
             "mean_loss",
             "    with torch.no_grad():\n        for images, labels in batches:\n            losses",
             "    for images, labels in batches:\n        losses",
         ),
-        way(TRAINING, "    model.train()\n", ""),
-        way(EVALUATION, "    model.eval()\n", ""),
-        way("loss_and_accuracy", "with torch.no_grad()", "if True"),
+        variant(TRAINING, "    model.train()\n", ""),
+        variant(EVALUATION, "    model.eval()\n", ""),
+        variant("loss_and_accuracy", "with torch.no_grad()", "if True"),
     ),
     Mistake(
         "M146",
-        way(EVALUATION, "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"),
-        way(EVALUATION, "    with torch.no_grad():\n", "    model.requires_grad_(False)\n    if True:\n"),
+        variant(EVALUATION, "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"),
+        variant(EVALUATION, "    with torch.no_grad():\n", "    model.requires_grad_(False)\n    if True:\n"),
     ),
     Mistake(
         "M192",
         "the model runs more than once for one batch",
         "The numbers are right, but they take too long. How often do you call the model for a batch?",
-        way("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
-        way("mean_loss", "losses.append(", "model(images)\n            losses.append("),
+        variant("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
+        variant("mean_loss", "losses.append(", "model(images)\n            losses.append("),
     ),
-    Mistake("M141", *ways("loss_and_accuracy", "right / count", "100 * right / count", "right")),
+    Mistake("M141", *variants("loss_and_accuracy", "right / count", "100 * right / count", "right")),
     Mistake(
         "M185",
         "padding counts in a mean",
         "Without padding the mean is right. Which terms do you add, and by which number do you divide the sum?",
-        way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"),
-        way("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
-        way("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
-        *ways("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()", "losses.mean()"),
+        variant(
+            "mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"
+        ),
+        variant("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
+        variant("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
+        *variants("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()", "losses.mean()"),
     ),
     Mistake(
         "M18",
-        way("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "(scores * exists).softmax(dim=-1)"),
-        *(way("pooled", "-torch.inf", number) for number in ("-1.0", "-10.0", "-100.0", "-10_000.0")),
+        variant(
+            "pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "(scores * exists).softmax(dim=-1)"
+        ),
+        *(variant("pooled", "-torch.inf", number) for number in ("-1.0", "-10.0", "-100.0", "-10_000.0")),
     ),
     Mistake(
         "M17",
-        way("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "scores.softmax(dim=-1) * exists"),
+        variant("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "scores.softmax(dim=-1) * exists"),
     ),
     Mistake(
         "M16",
-        way("pooled", "~exists", "exists"),
-        way("mean_of_existing", "exists[..., None]", "~exists[..., None]"),
-        way("loss_of_existing", "losses[exists]", "losses[~exists]"),
+        variant("pooled", "~exists", "exists"),
+        variant("mean_of_existing", "exists[..., None]", "~exists[..., None]"),
+        variant("loss_of_existing", "losses[exists]", "losses[~exists]"),
     ),
-    Mistake("M71", way("pooled", "scores.masked_fill(~exists, -torch.inf)", "scores")),
-    Mistake("M8", way("pooled", " / query.shape[-1] ** 0.5", "")),
-    Mistake("M10", way("pooled", "query.shape[-1] ** 0.5", "query.shape[-1]")),
+    Mistake("M71", variant("pooled", "scores.masked_fill(~exists, -torch.inf)", "scores")),
+    Mistake("M8", variant("pooled", " / query.shape[-1] ** 0.5", "")),
+    Mistake("M10", variant("pooled", "query.shape[-1] ** 0.5", "query.shape[-1]")),
     Mistake(
-        "M3", way("pooled", ".softmax(dim=-1)", ".exp()\n    weights = weights / weights.sum(dim=-1, keepdim=True)")
+        "M3", variant("pooled", ".softmax(dim=-1)", ".exp()\n    weights = weights / weights.sum(dim=-1, keepdim=True)")
     ),
     Mistake(
         "M14",
-        way(
+        variant(
             "pooled",
             "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
             "(scores - scores.max()).exp() * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
         ),
-        way(
+        variant(
             "pooled",
             "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
             "scores.softmax(dim=-1) * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
         ),
     ),
-    Mistake("M80", way("pooled", "softmax(dim=-1)", "softmax(dim=-1).softmax(dim=-1)")),
+    Mistake("M80", variant("pooled", "softmax(dim=-1)", "softmax(dim=-1).softmax(dim=-1)")),
     # ---------------------------------------------------------------------------------------------------------- tests
     Mistake(
         "M180",
         "the test refuses a right attention function",
         "Your test refuses a right attention function, so it gets no points. Is it stricter than rounding allows, or "
         "does it test something that the specification does not say?",
-        way("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"),
-        way("test_attention", "except ValueError", "except TypeError"),
-        way("test_attention", "expected.softmax(-1)", "expected.softmax(-2)"),
+        variant("test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"),
+        variant("test_attention", "except ValueError", "except TypeError"),
+        variant("test_attention", "expected.softmax(-1)", "expected.softmax(-2)"),
     ),
     Mistake(
         "M181",
         "the test lets every mistake through",
         "Your test refuses no wrong attention function. Does it assert something, and does the assertion run?",
-        way(
+        variant(
             "test_attention",
             "    generator = torch.Generator().manual_seed(0)\n",
             "    return\n    generator = torch.Generator().manual_seed(0)\n",
         ),
-        way("test_attention", "((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2))", "()"),
+        variant("test_attention", "((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2))", "()"),
     ),
     Mistake(
         "M182",
@@ -338,17 +346,21 @@ MISTAKES = (
         "Your test is right, but it misses several mistakes. Which lines of the specification does it not test?",
         # The first variant tests only shapes. The others have no large scores, no mask, only weights, only one image with one
         # head, or only one shape of a mask.
-        way("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
-        way("test_attention", "(1.0, 30.0)", "(1.0,)"),
-        way("test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"),
-        way("test_attention", "((weights, expected), (output, expected @ v))", "((weights, expected),)"),
-        way("test_attention", "((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2))", "((1, 1, 5, 7),)"),
-        way(
+        variant("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
+        variant("test_attention", "(1.0, 30.0)", "(1.0,)"),
+        variant(
+            "test_attention", "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))", "()"
+        ),
+        variant("test_attention", "((weights, expected), (output, expected @ v))", "((weights, expected),)"),
+        variant("test_attention", "((2, 3, 5, 7), (4, 4, 6, 3), (1, 1, 1, 2))", "((1, 1, 5, 7),)"),
+        variant(
             "test_attention",
             "((images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens))",
             "((images, tokens),)",
         ),
     ),
-    Mistake("M20", way("test_attention", "assert refused", "assert True")),
-    Mistake("M86", way("test_attention", "((weights, expected), (output, expected @ v))", "((output, expected @ v),)")),
+    Mistake("M20", variant("test_attention", "assert refused", "assert True")),
+    Mistake(
+        "M86", variant("test_attention", "((weights, expected), (output, expected @ v))", "((output, expected @ v),)")
+    ),
 )

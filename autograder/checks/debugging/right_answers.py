@@ -460,7 +460,7 @@ def all_at_the_end(candidate):
 
 
 class Cases:
-    """Is a test that is written as a class."""
+    """A test that is written as a class."""
 
     def __init__(self, candidate):
         for (q, k, v), of_all in everything(np.random.default_rng(5)):

@@ -78,7 +78,7 @@ class Found:
     unwritten: bool = False  # whether the test is still the template
 
 
-class Turns:
+class CandidateOrder:
     """Yields candidates in the order in which a test meets them, as pairs: the name, and whether the candidate is right.
 
     First come the candidates that are wrong on every input, with one right candidate among them. The results of this
@@ -104,7 +104,7 @@ class Turns:
         self.late = self._shuffled(late)
         self.early = self._shuffled([*subtle, second])
         self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
-        self.early += self._shuffled(self.decoys)  # they come first: a test must not trust the first results
+        self.early += self._shuffled(self.decoys)  # `pop` returns these first: a test must not trust the first results
 
     def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         return [names[index] for index in self.rng.permutation(len(names))]
@@ -154,7 +154,7 @@ def tried(test: Callable[[Function], object]) -> Found:
     """
     wrong = wrong_candidates()
     said: dict[tuple[str, bool], list[str]] = {}
-    turns = Turns(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
+    turns = CandidateOrder(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
     try:
         for name, is_right in turns:
             shown = []  # it gets an entry when a result shows that the candidate is wrong

@@ -8,7 +8,7 @@ from torch import nn
 
 
 class LayerNorm(nn.LayerNorm):
-    """Is `nn.LayerNorm`."""
+    """`nn.LayerNorm`, with a second name for each parameter."""
 
     def __init__(self, width, eps=1e-5):
         super().__init__(width, eps)
@@ -17,7 +17,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class FeedForward(nn.Sequential):
-    """Has `nn.Linear`, `nn.GELU`, `nn.Dropout` and `nn.Linear`."""
+    """A sequence of `nn.Linear`, `nn.GELU`, `nn.Dropout` and `nn.Linear`."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -28,7 +28,7 @@ class FeedForward(nn.Sequential):
 
 
 class Layer(nn.TransformerEncoderLayer):
-    """Is a pre-norm `nn.TransformerEncoderLayer`, with a second name for each parameter."""
+    """A pre-norm `nn.TransformerEncoderLayer`, with a second name for each parameter."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(width, num_heads, hidden_width, dropout, "gelu", norm_first=True, batch_first=True)
@@ -49,7 +49,7 @@ def hidden_pairs(mask, num_heads):
 
 
 class EncoderBlock(Layer):
-    """Is `Layer`, but takes masks in the shapes of the exercise."""
+    """A `Layer` that takes masks in the shapes of the exercise."""
 
     def forward(self, x, mask=None):
         """Return the new tokens."""

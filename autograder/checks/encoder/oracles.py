@@ -7,7 +7,7 @@ from autograder.checks.encoder import layers
 
 
 class Encoder(nn.Module):
-    """Is PyTorch's own stack. It copies one layer, so we replace the copies by layers with different parameters."""
+    """PyTorch's own stack. PyTorch copies one layer, so we replace the copies by layers with different parameters."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()

@@ -116,7 +116,7 @@ class FeedForwardInSequence(nn.Module):
 
 
 class FeedForwardWithNames(nn.Sequential):
-    """Is an nn.Sequential whose layers have the names of the exercise."""
+    """An nn.Sequential whose layers have the names of the exercise."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()

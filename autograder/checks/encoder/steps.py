@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from autograder.checks.encoder import layers, oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "learning")  # only these questions of the probes have steps
+FORWARD = ("output", "learning")  # the values of `what` for which there are steps
 
 
 @in_float64

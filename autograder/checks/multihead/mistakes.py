@@ -3,7 +3,7 @@
 M31, projections over the flattened sequence, cannot be made here: the constructor does not know the number of tokens.
 """
 
-from autograder.judge.mistake import Mistake, way, ways
+from autograder.judge.mistake import Mistake, variant, variants
 
 ABOUT = "Heads and einsum"  # the heading of these mistakes in the book
 INSIDE = ("attend", "MultiHeadAttention")  # the layer shows what happens inside attend
@@ -33,64 +33,66 @@ def packed(order):
 MISTAKES = (
     Mistake(
         "M2",
-        way("attend", SOFTMAX, "torch.where(scores.isinf(), scores, scores.clamp(-50, 50)).softmax(dim=-1)"),
-        way("attend", SOFTMAX, "torch.where(scores.isinf(), scores, scores.clamp(-10, 10)).softmax(dim=-1)"),
+        variant("attend", SOFTMAX, "torch.where(scores.isinf(), scores, scores.clamp(-50, 50)).softmax(dim=-1)"),
+        variant("attend", SOFTMAX, "torch.where(scores.isinf(), scores, scores.clamp(-10, 10)).softmax(dim=-1)"),
     ),
     Mistake(
         "M3",
-        way("attend", SOFTMAX, "scores.exp() / scores.exp().sum(-1, keepdim=True)"),
-        way("attend", SOFTMAX, "(scores.exp() / scores.exp().sum(-1, keepdim=True)).nan_to_num()"),
+        variant("attend", SOFTMAX, "scores.exp() / scores.exp().sum(-1, keepdim=True)"),
+        variant("attend", SOFTMAX, "(scores.exp() / scores.exp().sum(-1, keepdim=True)).nan_to_num()"),
     ),
     Mistake(
         "M5",
-        way(INSIDE, SOFTMAX, "scores.flatten().softmax(0).reshape(scores.shape)"),
-        way(INSIDE, SOFTMAX, "scores.flatten(1).softmax(1).reshape(scores.shape)"),
-        way(INSIDE, SOFTMAX, "scores.flatten(2).softmax(2).reshape(scores.shape)"),
+        variant(INSIDE, SOFTMAX, "scores.flatten().softmax(0).reshape(scores.shape)"),
+        variant(INSIDE, SOFTMAX, "scores.flatten(1).softmax(1).reshape(scores.shape)"),
+        variant(INSIDE, SOFTMAX, "scores.flatten(2).softmax(2).reshape(scores.shape)"),
     ),
-    Mistake("M6", *ways(INSIDE, SOFTMAX, "scores.softmax(dim=-2)", "scores.softmax(dim=0)")),
+    Mistake("M6", *variants(INSIDE, SOFTMAX, "scores.softmax(dim=-2)", "scores.softmax(dim=0)")),
     Mistake(
         "M7",
-        way(INSIDE, SOFTMAX, "scores.softmax(dim=-1) / q.shape[-1] ** 0.5"),
-        way(INSIDE, SCALED, "q, k)", SOFTMAX, "scores.softmax(dim=-1) / q.shape[-1] ** 0.5"),
-        way("attend", SCALED, "q, k)", "weights, v), weights", "weights, v) / q.shape[-1] ** 0.5, weights"),
-        way(LAYER, SCALED, "q, k)", "self.dropout(weights), v)", "self.dropout(weights), v) / q.shape[-1] ** 0.5"),
+        variant(INSIDE, SOFTMAX, "scores.softmax(dim=-1) / q.shape[-1] ** 0.5"),
+        variant(INSIDE, SCALED, "q, k)", SOFTMAX, "scores.softmax(dim=-1) / q.shape[-1] ** 0.5"),
+        variant("attend", SCALED, "q, k)", "weights, v), weights", "weights, v) / q.shape[-1] ** 0.5, weights"),
+        variant(LAYER, SCALED, "q, k)", "self.dropout(weights), v)", "self.dropout(weights), v) / q.shape[-1] ** 0.5"),
     ),
-    Mistake("M8", way(INSIDE, SCALED, "q, k)")),
+    Mistake("M8", variant(INSIDE, SCALED, "q, k)")),
     Mistake(
         "M9",
-        *ways(INSIDE, "/ q.shape[-1] ** 0.5", "* (q.shape[1] * q.shape[-1]) ** -0.5", "* q.shape[1] ** -0.5"),
-        *ways(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[2] ** -0.5", "* q.shape[0] ** -0.5"),
+        *variants(INSIDE, "/ q.shape[-1] ** 0.5", "* (q.shape[1] * q.shape[-1]) ** -0.5", "* q.shape[1] ** -0.5"),
+        *variants(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[2] ** -0.5", "* q.shape[0] ** -0.5"),
     ),
     Mistake(
         "M10",
-        *ways(INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1]", "/ q.shape[-1] ** 1 / 2", "/ (q.shape[-1] ** 1 / 2)"),
-        *ways(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** 0.5", "* q.shape[-1] ** -0.25"),
+        *variants(
+            INSIDE, "/ q.shape[-1] ** 0.5", "/ q.shape[-1]", "/ q.shape[-1] ** 1 / 2", "/ (q.shape[-1] ** 1 / 2)"
+        ),
+        *variants(INSIDE, "/ q.shape[-1] ** 0.5", "* q.shape[-1] ** 0.5", "* q.shape[-1] ** -0.25"),
     ),
     Mistake(
         "M11",
-        way("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->bkq"'),
-        way("pairwise_dot", '"bqd,bkd->bqk", q, k', '"bqd,bkd->bqk", k, q'),
-        way(INSIDE, '"bhid,bhjd->bhij"', '"bhid,bhjd->bhji"'),
-        way("attend", '"bhid,bhjd->bhij", q, k', '"bhid,bhjd->bhij", k, q'),
-        way("attend", SOFTMAX, "scores.softmax(dim=-1).mT"),
-        way(LAYER, "q, k, v = (", "k, q, v = ("),
-        way("to_torch", *packed("(1, 0, 2)")),
+        variant("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->bkq"'),
+        variant("pairwise_dot", '"bqd,bkd->bqk", q, k', '"bqd,bkd->bqk", k, q'),
+        variant(INSIDE, '"bhid,bhjd->bhij"', '"bhid,bhjd->bhji"'),
+        variant("attend", '"bhid,bhjd->bhij", q, k', '"bhid,bhjd->bhij", k, q'),
+        variant("attend", SOFTMAX, "scores.softmax(dim=-1).mT"),
+        variant(LAYER, "q, k, v = (", "k, q, v = ("),
+        variant("to_torch", *packed("(1, 0, 2)")),
     ),
     Mistake(
         "M12",
-        *ways(LAYER, "self.qkv(x).chunk(3, dim=-1)", "(x, x, x)", "self.qkv(x).chunk(3, dim=-1)[:1] * 3"),
-        way(LAYER, "attend(q, k, v, mask)", "attend(q, q, v, mask)"),
+        *variants(LAYER, "self.qkv(x).chunk(3, dim=-1)", "(x, x, x)", "self.qkv(x).chunk(3, dim=-1)[:1] * 3"),
+        variant(LAYER, "attend(q, k, v, mask)", "attend(q, q, v, mask)"),
     ),
     Mistake(
         "M13",
-        *ways("attend", "weights, v), weights", "weights, k), weights", "weights, q), weights"),
-        *ways(LAYER, "self.dropout(weights), v)", "self.dropout(weights), k)", "self.dropout(weights), q)"),
-        way(LAYER, "_, weights = attend(q, k, v, mask)", "v = k\n        _, weights = attend(q, k, v, mask)"),
-        way(LAYER, "self.qkv(x).chunk(3, dim=-1)", "(*self.qkv(x).chunk(3, dim=-1)[:2], x)"),
+        *variants("attend", "weights, v), weights", "weights, k), weights", "weights, q), weights"),
+        *variants(LAYER, "self.dropout(weights), v)", "self.dropout(weights), k)", "self.dropout(weights), q)"),
+        variant(LAYER, "_, weights = attend(q, k, v, mask)", "v = k\n        _, weights = attend(q, k, v, mask)"),
+        variant(LAYER, "self.qkv(x).chunk(3, dim=-1)", "(*self.qkv(x).chunk(3, dim=-1)[:2], x)"),
     ),
     Mistake(
         "M14",
-        way(
+        variant(
             "attend",
             "weights = scores.softmax(dim=-1)",
             "exponentials = (scores - scores.max()).exp()\n    weights = exponentials / exponentials.sum(-1, keepdim=True)",
@@ -98,13 +100,13 @@ MISTAKES = (
     ),
     Mistake(
         "M15",
-        way("attend", "    if mask is not None:", "    q.div_(q.shape[-1] ** 0.5)\n    if mask is not None:"),
-        way("attend", "    if mask is not None:", "    k.div_(k.shape[-1] ** 0.5)\n    if mask is not None:"),
+        variant("attend", "    if mask is not None:", "    q.div_(q.shape[-1] ** 0.5)\n    if mask is not None:"),
+        variant("attend", "    if mask is not None:", "    k.div_(k.shape[-1] ** 0.5)\n    if mask is not None:"),
     ),
-    Mistake("M16", *ways(INSIDE, HIDE, "masked_fill(mask, -torch.inf)", "masked_fill(mask, -1e9)")),
+    Mistake("M16", *variants(INSIDE, HIDE, "masked_fill(mask, -torch.inf)", "masked_fill(mask, -1e9)")),
     Mistake(
         "M17",
-        way(
+        variant(
             INSIDE,
             "scores = scores.masked_fill(~mask, -torch.inf)",
             "pass",
@@ -114,52 +116,54 @@ MISTAKES = (
     ),
     Mistake(
         "M18",
-        *ways(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + mask", "scores - (~mask).float()"),
-        way(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores * mask"),
-        *ways(INSIDE, HIDE, "masked_fill(~mask, 1e-9)", "masked_fill(~mask, -10.0)", "masked_fill(~mask, -100.0)"),
-        *ways(INSIDE, HIDE, "masked_fill(~mask, -10_000.0)", "masked_fill(~mask, torch.finfo(scores.dtype).tiny)"),
+        *variants(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + mask", "scores - (~mask).float()"),
+        variant(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores * mask"),
+        *variants(INSIDE, HIDE, "masked_fill(~mask, 1e-9)", "masked_fill(~mask, -10.0)", "masked_fill(~mask, -100.0)"),
+        *variants(INSIDE, HIDE, "masked_fill(~mask, -10_000.0)", "masked_fill(~mask, torch.finfo(scores.dtype).tiny)"),
     ),
     Mistake(
         "M19",
-        way(INSIDE, "mask[:, None, None, :]", "mask", "mask[:, None]", "mask"),
-        way(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask[:, None]", "mask"),
-        way(INSIDE, "mask[:, None]", "mask"),
-        *ways(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask"),
+        variant(INSIDE, "mask[:, None, None, :]", "mask", "mask[:, None]", "mask"),
+        variant(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask[:, None]", "mask"),
+        variant(INSIDE, "mask[:, None]", "mask"),
+        *variants(INSIDE, "mask[:, None, None, :]", "mask[:, None]", "mask"),
         # A mask of pairs is transposed after the check for empty rows; a mask of keys has one row, and stays as it is.
-        way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask if mask.shape[2] == 1 else mask.mT), "),
+        variant(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask if mask.shape[2] == 1 else mask.mT), "),
     ),
     Mistake(
         "M20",
-        way("attend", "if empty.any()", "if False"),
-        way("attend", "if empty.any()", "if False", HIDE, "masked_fill(~mask, -1e9)"),
+        variant("attend", "if empty.any()", "if False"),
+        variant("attend", "if empty.any()", "if False", HIDE, "masked_fill(~mask, -1e9)"),
         # The error is missing for a mask of keys, or for a mask in each head.
-        way("attend", "if empty.any()", "if mask.shape[2] > 1 and empty.any()"),
-        way("attend", "if empty.any()", "if mask.shape[1] == 1 and empty.any()"),
-        way("attend", "if empty.any()", "if False", SOFTMAX, "scores.softmax(dim=-1).nan_to_num()"),
+        variant("attend", "if empty.any()", "if mask.shape[2] > 1 and empty.any()"),
+        variant("attend", "if empty.any()", "if mask.shape[1] == 1 and empty.any()"),
+        variant("attend", "if empty.any()", "if False", SOFTMAX, "scores.softmax(dim=-1).nan_to_num()"),
     ),
     Mistake(
         "M21",
         "heads are split without swapping the axes of tokens and heads",
         "Your heads mix tokens with components, because view and reshape never swap axes. Do you split the width "
         "into heads and components first, and then swap tokens and heads?",
-        way(CUT, SPLIT, "x.reshape(images, num_heads, tokens, -1)"),
-        way("split_heads", SPLIT, "x.mT.reshape(images, num_heads, tokens, -1)"),
-        way("split_heads", SPLIT, "x.reshape(images, num_heads, -1, tokens).mT"),
-        way("split_heads", SPLIT, "x.transpose(0, 1).reshape(images, num_heads, tokens, -1)"),
-        way("split_heads", "width // num_heads).transpose(1, 2)", "width // num_heads)"),
-        way(LAYER, SPLIT, "x.reshape(images, num_heads, tokens, -1)", MERGE, "x.reshape(x.shape[0], x.shape[2], -1)"),
-        way(LAYER, "width // num_heads).transpose(1, 2)", "width // num_heads)", MERGE, "x.flatten(start_dim=2)"),
+        variant(CUT, SPLIT, "x.reshape(images, num_heads, tokens, -1)"),
+        variant("split_heads", SPLIT, "x.mT.reshape(images, num_heads, tokens, -1)"),
+        variant("split_heads", SPLIT, "x.reshape(images, num_heads, -1, tokens).mT"),
+        variant("split_heads", SPLIT, "x.transpose(0, 1).reshape(images, num_heads, tokens, -1)"),
+        variant("split_heads", "width // num_heads).transpose(1, 2)", "width // num_heads)"),
+        variant(
+            LAYER, SPLIT, "x.reshape(images, num_heads, tokens, -1)", MERGE, "x.reshape(x.shape[0], x.shape[2], -1)"
+        ),
+        variant(LAYER, "width // num_heads).transpose(1, 2)", "width // num_heads)", MERGE, "x.flatten(start_dim=2)"),
         # The packed result is viewed as (3, B, H, N, d) at once, which mixes all of these axes.
-        way(LAYER, HEADS, "self.qkv(x).reshape(3, x.shape[0], self.num_heads, x.shape[1], -1)"),
+        variant(LAYER, HEADS, "self.qkv(x).reshape(3, x.shape[0], self.num_heads, x.shape[1], -1)"),
     ),
     Mistake(
         "M22",
         "heads are merged without swapping the axes back",
         "Your merged tokens mix tokens with components. Do you swap the axes of heads and tokens back before you "
         "merge heads and components?",
-        *ways(MERGED, MERGE, "x.reshape(x.shape[0], x.shape[2], -1)", "x.mT.reshape(x.shape[0], x.shape[2], -1)"),
-        way("merge_heads", MERGE, "x.transpose(0, 2).reshape(x.shape[0], x.shape[2], -1)"),
-        way("merge_heads", MERGE, "x.transpose(0, 1).reshape(x.shape[0], x.shape[2], -1)"),
+        *variants(MERGED, MERGE, "x.reshape(x.shape[0], x.shape[2], -1)", "x.mT.reshape(x.shape[0], x.shape[2], -1)"),
+        variant("merge_heads", MERGE, "x.transpose(0, 2).reshape(x.shape[0], x.shape[2], -1)"),
+        variant("merge_heads", MERGE, "x.transpose(0, 1).reshape(x.shape[0], x.shape[2], -1)"),
     ),
     Mistake(
         "M23",
@@ -167,7 +171,7 @@ MISTAKES = (
         "Each head sees only a part of the token. Do you project the whole token first, and split queries, keys and "
         "values into heads after that?",
         # Only the blocks on the diagonal of each weight matrix are used.
-        way(
+        variant(
             LAYER,
             "q, k, v = (",
             "width = x.shape[-1] // self.num_heads\n"
@@ -176,7 +180,7 @@ MISTAKES = (
             "self.qkv(x)",
             "nn.functional.linear(x, self.qkv.weight * blocks.repeat(3, 1), self.qkv.bias)",
         ),
-        way(
+        variant(
             LAYER,
             QKV,
             "nn.Linear(width // num_heads, 3 * (width // num_heads))",
@@ -188,43 +192,43 @@ MISTAKES = (
         "M24",
         "no output projection",
         "Your result is the merged heads. Where does the layer `out` mix them?",
-        way(LAYER, RETURNED, "merge_heads(mixed)"),
-        way(LAYER, OUT, "nn.Identity()", RETURNED, "merge_heads(mixed)"),
+        variant(LAYER, RETURNED, "merge_heads(mixed)"),
+        variant(LAYER, OUT, "nn.Identity()", RETURNED, "merge_heads(mixed)"),
     ),
     Mistake(
         "M25",
         "the softmax runs over the heads",
         "In your result the weights of the heads sum to 1, but the weights of the keys should. Does your softmax name "
         "its axis (dim=-1)? Without dim, PyTorch uses axis 1 if there are four axes.",
-        way(INSIDE, SOFTMAX, "scores.softmax(dim=1)"),
+        variant(INSIDE, SOFTMAX, "scores.softmax(dim=1)"),
     ),
     Mistake(
         "M26",
         "all heads share one projection, or each has the full width",
         "Your heads do not differ as they should. Does each head use its own d = D / H rows of the projections of "
         "queries, keys and values?",
-        way(
+        variant(
             LAYER,
             "split_heads(part, self.num_heads)",
             "split_heads(part, self.num_heads)[:, :1].repeat(1, self.num_heads, 1, 1)",
         ),
-        way(
+        variant(
             LAYER,
             QKV,
             "nn.Linear(width, 3 * (width // num_heads))",
             "split_heads(part, self.num_heads)",
             "part[:, None].repeat(1, self.num_heads, 1, 1)",
         ),
-        way(LAYER, QKV, "nn.Linear(width, 3 * width * num_heads)", OUT, "nn.Linear(width * num_heads, width)"),
+        variant(LAYER, QKV, "nn.Linear(width, 3 * width * num_heads)", OUT, "nn.Linear(width * num_heads, width)"),
     ),
     Mistake(
         "M27",
         "the packed rows are unpacked as (h qkv d)",
         "qkv is packed as in nn.MultiheadAttention: all queries, then all keys, then all values. Do you cut the result "
         "of qkv into three parts before you split it into heads?",
-        way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)"),
-        way(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, -1, 3)).permute(4, 0, 2, 1, 3)"),
-        way(
+        variant(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)"),
+        variant(LAYER, HEADS, "self.qkv(x).unflatten(-1, (self.num_heads, -1, 3)).permute(4, 0, 2, 1, 3)"),
+        variant(
             "to_torch",
             QKV_WEIGHT,
             "copy_(mha.qkv.weight.unflatten(0, (3, mha.num_heads, -1)).transpose(0, 1).flatten(0, 2))",
@@ -236,7 +240,7 @@ MISTAKES = (
         "M28",
         "images and tokens are swapped",
         "Tokens of one image look at tokens of other images. Is the batch always your first axis (batch_first)?",
-        way(
+        variant(
             LAYER,
             "self.qkv(x)",
             "self.qkv(x.transpose(0, 1))",
@@ -249,80 +253,84 @@ MISTAKES = (
         "dropout acts in evaluation too",
         "Your result is random in evaluation. Does dropout know whether the module is in training? F.dropout always "
         "acts, unless it gets training=self.training.",
-        way(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p)"),
-        way(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p, not self.training)"),
+        variant(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p)"),
+        variant(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p, not self.training)"),
     ),
     Mistake(
         "M30",
         "dropout does not rescale",
         "In training, the weights that are kept are not multiplied by 1 / (1 - dropout), so the sums are too small. "
         "Do you use PyTorch's dropout, or rescale yourself?",
-        way(LAYER, DROPPED, "weights * (torch.rand_like(weights) > self.dropout.p) if self.training else weights"),
+        variant(LAYER, DROPPED, "weights * (torch.rand_like(weights) > self.dropout.p) if self.training else weights"),
     ),
-    Mistake("M71", way(INSIDE, "scores = scores.masked_fill(~mask, -torch.inf)", "pass")),
+    Mistake("M71", variant(INSIDE, "scores = scores.masked_fill(~mask, -torch.inf)", "pass")),
     Mistake(
         "M72",
         "a matrix is transposed but should not be, or the other way round",
         "One matrix is transposed but should not be, or the other way round. Does each letter name the axis that the "
         "specification gives it?",
-        *ways("matmul", '"ik,kj->ij"', '"ik,jk->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
-        *ways("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
-        way("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bdk->bqk"'),
-        way("bilinear", '"bnd,de,bme->bnm"', '"bnd,ed,bme->bnm"'),
-        way("to_torch", "copy_(mha.out.weight)", "copy_(mha.out.weight.T)"),
+        *variants("matmul", '"ik,kj->ij"', '"ik,jk->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
+        *variants("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
+        variant("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bdk->bqk"'),
+        variant("bilinear", '"bnd,de,bme->bnm"', '"bnd,ed,bme->bnm"'),
+        variant("to_torch", "copy_(mha.out.weight)", "copy_(mha.out.weight.T)"),
     ),
     Mistake(
         "M73",
         "the axes of the result are in another order",
         "The numbers are right, but in a wrong order. Are the letters right of the arrow in the order of the shape "
         "that is asked for?",
-        way("matmul", '"ik,kj->ij"', '"ik,kj->ji"'),
-        way("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"'),
-        *ways("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bme->bmn"', '"bmd,de,bne->bnm"'),
-        way("split_heads", "transpose(1, 2)", "permute(2, 0, 1, 3)"),
-        way("merge_heads", MERGE, "x.transpose(1, 2)"),
-        way("merge_heads", "flatten(start_dim=2)", "flatten(start_dim=2).transpose(0, 1)"),
+        variant("matmul", '"ik,kj->ij"', '"ik,kj->ji"'),
+        variant("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"'),
+        *variants("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bme->bmn"', '"bmd,de,bne->bnm"'),
+        variant("split_heads", "transpose(1, 2)", "permute(2, 0, 1, 3)"),
+        variant("merge_heads", MERGE, "x.transpose(1, 2)"),
+        variant("merge_heads", "flatten(start_dim=2)", "flatten(start_dim=2).transpose(0, 1)"),
     ),
     Mistake(
         "M74",
         "too many or too few axes are summed",
         "Einsum sums over each letter that is left of the arrow but not right of it. Are those the axes that you "
         "want to sum?",
-        *ways("matmul", '"ik,kj->ij"', '"ij,ij->ij"', '"ik,kj->ikj"', '"ik,kj->i"', '"ik,kj->ik"', '"ik,kj->"'),
-        way("matmul", '"ik,kj->ij"', '"ik,lj->ij"'),
-        *ways("matmul_transposed", '"ik,jk->ij"', '"ij,ij->ij"', '"ik,jk->i"', '"ik,jk->"', '"ik,jl->ij"'),
-        *ways("batched_trace", '"bnn->b"', '"bij->b"', '"bnn->bn"', '"bij->bi"'),
-        *ways("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->bq"', '"bqd,bkd->bqkd"', '"bqd,bke->bqk"'),
-        *ways("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bmf->bnm"', '"bnd,ef,bmf->bnm"', '"bnd,de,bme->bn"'),
-        way("bilinear", '"bnd,de,bme->bnm"', '"bnd,dd,bmd->bnm"'),
+        *variants("matmul", '"ik,kj->ij"', '"ij,ij->ij"', '"ik,kj->ikj"', '"ik,kj->i"', '"ik,kj->ik"', '"ik,kj->"'),
+        variant("matmul", '"ik,kj->ij"', '"ik,lj->ij"'),
+        *variants("matmul_transposed", '"ik,jk->ij"', '"ij,ij->ij"', '"ik,jk->i"', '"ik,jk->"', '"ik,jl->ij"'),
+        *variants("batched_trace", '"bnn->b"', '"bij->b"', '"bnn->bn"', '"bij->bi"'),
+        *variants("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bkd->bq"', '"bqd,bkd->bqkd"', '"bqd,bke->bqk"'),
+        *variants("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bmf->bnm"', '"bnd,ef,bmf->bnm"', '"bnd,de,bme->bn"'),
+        variant("bilinear", '"bnd,de,bme->bnm"', '"bnd,dd,bmd->bnm"'),
     ),
     Mistake(
         "M75",
         "the sum includes other images or heads",
         "An image or a head sees numbers of other images or heads. Does one axis have the same letter everywhere, "
         "and is this letter also right of the arrow?",
-        *ways("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
-        way("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
-        way("batched_trace", 'torch.einsum("bnn->b", a)', "a.diagonal().sum(-1)"),
-        way("batched_trace", 'torch.einsum("bnn->b", a)', "torch.trace(a.sum(dim=0)).expand(a.shape[0]) / a.shape[0]"),
-        *ways("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,ckd->bqk"', '"cqd,bkd->bqk"', '"bqd,bkd->qk"', '"bqd,ckd->bcqk"'),
-        way("pairwise_dot", 'torch.einsum("bqd,bkd->bqk", q, k)', "torch.tensordot(q, k, dims=([2], [2]))"),
-        *ways("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,cme->bnm"', '"cnd,de,bme->bnm"', '"bnd,de,bme->nm"'),
-        *ways(INSIDE, '"bhid,bhjd->bhij"', '"bhid,bgjd->bhij"', '"bgid,bhjd->bhij"', '"bhid,chjd->bhij"'),
-        *ways(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bgjd->bhid"', '"bgij,bhjd->bhid"', '"bhij,chjd->bhid"'),
+        *variants("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
+        variant("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
+        variant("batched_trace", 'torch.einsum("bnn->b", a)', "a.diagonal().sum(-1)"),
+        variant(
+            "batched_trace", 'torch.einsum("bnn->b", a)', "torch.trace(a.sum(dim=0)).expand(a.shape[0]) / a.shape[0]"
+        ),
+        *variants(
+            "pairwise_dot", '"bqd,bkd->bqk"', '"bqd,ckd->bqk"', '"cqd,bkd->bqk"', '"bqd,bkd->qk"', '"bqd,ckd->bcqk"'
+        ),
+        variant("pairwise_dot", 'torch.einsum("bqd,bkd->bqk", q, k)', "torch.tensordot(q, k, dims=([2], [2]))"),
+        *variants("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,cme->bnm"', '"cnd,de,bme->bnm"', '"bnd,de,bme->nm"'),
+        *variants(INSIDE, '"bhid,bhjd->bhij"', '"bhid,bgjd->bhij"', '"bgid,bhjd->bhij"', '"bhid,chjd->bhij"'),
+        *variants(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bgjd->bhid"', '"bgij,bhjd->bhid"', '"bhij,chjd->bhid"'),
     ),
     Mistake(
         "M76",
         "the matrix between x and y is left out",
         "Your result does not depend on w. Where do you use w?",
-        way("bilinear", 'torch.einsum("bnd,de,bme->bnm", x, w, y)', "x @ y.mT"),
+        variant("bilinear", 'torch.einsum("bnd,de,bme->bnm", x, w, y)', "x @ y.mT"),
     ),
     Mistake(
         "M77",
         "the values are mixed with the transposed weights",
         "The weights are right, but each of their rows should mix the values of the keys. Do you sum over the letter "
         "of the keys, in the weights and in the values?",
-        way(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bhid->bhjd"'),
+        variant(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bhid->bhjd"'),
     ),
     Mistake(
         "M78",
@@ -330,36 +338,36 @@ MISTAKES = (
         "A mask of shape (B, N) says which keys exist. Does your mask hide columns of the scores (the last axis), or "
         "rows?",
         # The mask is transposed after the check for empty rows; only a mask of keys has one row.
-        way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
-        way(INSIDE, HIDE, "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
-        way(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask & mask.mT if mask.shape[2] == 1 else mask), "),
+        variant(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), "),
+        variant(INSIDE, HIDE, "masked_fill(~(mask.mT if mask.shape[2] == 1 else mask), -1e9)"),
+        variant(INSIDE, "masked_fill(~mask, ", "masked_fill(~(mask & mask.mT if mask.shape[2] == 1 else mask), "),
         # A mask of keys is transposed before the check for empty rows: each hidden key is an empty row.
-        way(INSIDE, "mask[:, None, None, :]", "mask[:, None, :, None]"),
+        variant(INSIDE, "mask[:, None, None, :]", "mask[:, None, :, None]"),
     ),
     Mistake(
         "M79",
         "one mask is used for all images or heads",
         "Every image has its own mask, and a mask with four axes differs for every head. Do you use all of them?",
-        *ways(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask[:1], ", "masked_fill(~mask[:, :1], "),
-        way(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(1, keepdim=True), "),
-        way(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(0, keepdim=True), "),
+        *variants(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask[:1], ", "masked_fill(~mask[:, :1], "),
+        variant(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(1, keepdim=True), "),
+        variant(INSIDE, "masked_fill(~mask, ", "masked_fill(~mask.any(0, keepdim=True), "),
     ),
     Mistake(
         "M80",
         "the softmax is taken twice",
         "Your rows are nearly uniform. Do you apply a second softmax?",
-        way(INSIDE, SOFTMAX, "scores.softmax(dim=-1).softmax(dim=-1)"),
+        variant(INSIDE, SOFTMAX, "scores.softmax(dim=-1).softmax(dim=-1)"),
     ),
     Mistake(
         "M81",
         "a head takes every H-th component",
         "Head 0 should have the first d components, and head 1 the next d. Do you split the width into (H, d), with "
         "the heads first, or into (d, H)?",
-        way(
+        variant(
             CUT, "num_heads, width // num_heads).transpose(1, 2)", "width // num_heads, num_heads).permute(0, 3, 1, 2)"
         ),
-        way(MERGED, MERGE, "x.permute(0, 2, 3, 1).flatten(start_dim=2)"),
-        way(
+        variant(MERGED, MERGE, "x.permute(0, 2, 3, 1).flatten(start_dim=2)"),
+        variant(
             LAYER,
             "num_heads, width // num_heads).transpose(1, 2)",
             "width // num_heads, num_heads).permute(0, 3, 1, 2)",
@@ -371,30 +379,30 @@ MISTAKES = (
         "M82",
         "queries, keys and values are packed in another order",
         "The rows of qkv are the queries, then the keys, then the values. Do you take them in this order?",
-        *ways(LAYER, "q, k, v = (", "q, v, k = (", "v, k, q = (", "v, q, k = (", "k, v, q = ("),
-        way("to_torch", *packed("(0, 2, 1)")),
-        way("to_torch", *packed("(2, 1, 0)")),
-        way("to_torch", *packed("(2, 0, 1)")),
+        *variants(LAYER, "q, k, v = (", "q, v, k = (", "v, k, q = (", "v, q, k = (", "k, v, q = ("),
+        variant("to_torch", *packed("(0, 2, 1)")),
+        variant("to_torch", *packed("(2, 1, 0)")),
+        variant("to_torch", *packed("(2, 0, 1)")),
     ),
     Mistake(
         "M83",
         "a bias is left out",
         "One of the biases has no effect. Does every layer have a bias, and does it reach the result?",
-        way(LAYER, "self.qkv(x)", "nn.functional.linear(x, self.qkv.weight)"),
-        way(LAYER, RETURNED, "nn.functional.linear(merge_heads(mixed), self.out.weight)"),
-        way(LAYER, QKV, "nn.Linear(width, 3 * width, bias=False)"),
-        way(LAYER, OUT, "nn.Linear(width, width, bias=False)"),
-        way(LAYER, QKV, "nn.Linear(width, 3 * width, bias=False)", OUT, "nn.Linear(width, width, bias=False)"),
-        way(
+        variant(LAYER, "self.qkv(x)", "nn.functional.linear(x, self.qkv.weight)"),
+        variant(LAYER, RETURNED, "nn.functional.linear(merge_heads(mixed), self.out.weight)"),
+        variant(LAYER, QKV, "nn.Linear(width, 3 * width, bias=False)"),
+        variant(LAYER, OUT, "nn.Linear(width, width, bias=False)"),
+        variant(LAYER, QKV, "nn.Linear(width, 3 * width, bias=False)", OUT, "nn.Linear(width, width, bias=False)"),
+        variant(
             "to_torch",
             "# (3 D, D)\n        layer.in_proj_bias.copy_(mha.qkv.bias)",
             "",
             "# (D, D)\n        layer.out_proj.bias.copy_(mha.out.bias)",
             "",
         ),
-        way("to_torch", "# (3 D, D)\n        layer.in_proj_bias.copy_(mha.qkv.bias)", ""),
-        way("to_torch", "# (D, D)\n        layer.out_proj.bias.copy_(mha.out.bias)", ""),
-        way(
+        variant("to_torch", "# (3 D, D)\n        layer.in_proj_bias.copy_(mha.qkv.bias)", ""),
+        variant("to_torch", "# (D, D)\n        layer.out_proj.bias.copy_(mha.out.bias)", ""),
+        variant(
             "to_torch",
             "batch_first=True",
             "bias=False, batch_first=True",
@@ -409,19 +417,19 @@ MISTAKES = (
         "the layer does more than attention",
         "Your layer does something in addition to attention. Residual connections, norms and activations belong to "
         "the block. Is `out` the last step of your layer?",
-        *ways(LAYER, RETURNED, "self.out(merge_heads(mixed)) + x", "self.out(merge_heads(mixed) + x)"),
-        way(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)) + x, x.shape[-1:])"),
-        way(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)), x.shape[-1:])"),
-        way(LAYER, RETURNED, "nn.functional.gelu(self.out(merge_heads(mixed)))"),
-        way(LAYER, RETURNED, "self.out(merge_heads(mixed)).relu()"),
+        *variants(LAYER, RETURNED, "self.out(merge_heads(mixed)) + x", "self.out(merge_heads(mixed) + x)"),
+        variant(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)) + x, x.shape[-1:])"),
+        variant(LAYER, RETURNED, "nn.functional.layer_norm(self.out(merge_heads(mixed)), x.shape[-1:])"),
+        variant(LAYER, RETURNED, "nn.functional.gelu(self.out(merge_heads(mixed)))"),
+        variant(LAYER, RETURNED, "self.out(merge_heads(mixed)).relu()"),
     ),
     Mistake(
         "M85",
         "dropout does not act on the weights, or not only on them",
         "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does your "
         "dropout act?",
-        way(LAYER, DROPPED, "weights"),
-        way(
+        variant(LAYER, DROPPED, "weights"),
+        variant(
             LAYER,
             "v: Tensor, mask: Tensor | None = None",
             "v: Tensor, mask: Tensor | None = None, dropout: nn.Module | None = None",
@@ -432,18 +440,18 @@ MISTAKES = (
             DROPPED,
             "weights",
         ),
-        way(LAYER, DROPPED, "weights", RETURNED, "self.dropout(self.out(merge_heads(mixed)))"),
-        way(LAYER, RETURNED, "self.dropout(self.out(merge_heads(mixed)))"),
-        way(LAYER, "self.dropout(weights), v)", "weights, self.dropout(v))"),
+        variant(LAYER, DROPPED, "weights", RETURNED, "self.dropout(self.out(merge_heads(mixed)))"),
+        variant(LAYER, RETURNED, "self.dropout(self.out(merge_heads(mixed)))"),
+        variant(LAYER, "self.dropout(weights), v)", "weights, self.dropout(v))"),
     ),
     Mistake(
         "M86",
         "the returned weights are not those of each head",
         "Return the weights of every head, (B, H, N, N), as the softmax gives them. What do you return?",
-        *ways("attend", "weights, v), weights", "weights, v), weights.mean(dim=1)", "weights, v), scores"),
-        *ways("attend", "weights, v), weights", "weights, v), weights.log()", "weights, v), weights[0]"),
-        way(LAYER, "(output, weights) if", "(output, weights.mean(dim=1)) if"),
-        way(
+        *variants("attend", "weights, v), weights", "weights, v), weights.mean(dim=1)", "weights, v), scores"),
+        *variants("attend", "weights, v), weights", "weights, v), weights.log()", "weights, v), weights[0]"),
+        variant(LAYER, "(output, weights) if", "(output, weights.mean(dim=1)) if"),
+        variant(
             LAYER,
             "weights, v), weights",
             "weights, v), weights, scores",
@@ -452,14 +460,14 @@ MISTAKES = (
             "(output, weights) if",
             "(output, scores) if",
         ),
-        *ways(LAYER, "(output, weights) if", "(output, weights.log()) if", "(output, weights[0]) if"),
-        way(LAYER, "(output, weights) if", "(output, self.dropout(weights)) if"),
+        *variants(LAYER, "(output, weights) if", "(output, weights.log()) if", "(output, weights[0]) if"),
+        variant(LAYER, "(output, weights) if", "(output, self.dropout(weights)) if"),
     ),
     Mistake(
         "M87",
         "parameters are not copied",
         "Some parameters still have the random values from PyTorch. Do you copy all four: two weights and two biases?",
-        way(
+        variant(
             "to_torch",
             "layer.in_proj_weight.copy_(mha.qkv.weight)",
             "pass",
@@ -470,14 +478,14 @@ MISTAKES = (
             "layer.out_proj.bias.copy_(mha.out.bias)",
             "pass",
         ),
-        way(
+        variant(
             "to_torch",
             "layer.out_proj.weight.copy_(mha.out.weight)",
             "pass",
             "layer.out_proj.bias.copy_(mha.out.bias)",
             "pass",
         ),
-        way(
+        variant(
             "to_torch",
             "layer.in_proj_weight.copy_(mha.qkv.weight)",
             "pass",
@@ -486,16 +494,16 @@ MISTAKES = (
         ),
         # The words of these two variants overlap with the words of M83, which leaves out a bias. So tests do not
         # combine these variants with M83: the result would still be this mistake.
-        way("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)  # (3 D, D)", "pass"),
-        way("to_torch", "layer.out_proj.weight.copy_(mha.out.weight)  # (D, D)", "pass"),
+        variant("to_torch", "layer.in_proj_weight.copy_(mha.qkv.weight)  # (3 D, D)", "pass"),
+        variant("to_torch", "layer.out_proj.weight.copy_(mha.out.weight)  # (D, D)", "pass"),
     ),
     Mistake(
         "M88",
         "the result is not PyTorch's layer",
         "Your result is not an nn.MultiheadAttention. Do you make one, and return it?",
-        way("to_torch", "return layer", "return mha"),
+        variant("to_torch", "return layer", "return mha"),
         # The student's own layer is wrapped in PyTorch's interface.
-        way(
+        variant(
             "to_torch",
             "return layer",
             """class Wrapped(nn.Module):
@@ -508,26 +516,28 @@ MISTAKES = (
 
     return Wrapped(mha)""",
         ),
-        way("to_torch", "return layer", "return nn.Sequential(layer)"),
+        variant("to_torch", "return layer", "return nn.Sequential(layer)"),
     ),
     Mistake(
         "M89",
         "PyTorch's layer is set up differently",
         "The parameters are right, but the layer uses them differently. Do you give it the number of heads, and "
         "batch_first=True?",
-        way("to_torch", ", batch_first=True", ""),
-        way("to_torch", "mha.num_heads", "1"),
+        variant("to_torch", ", batch_first=True", ""),
+        variant("to_torch", "mha.num_heads", "1"),
     ),
     Mistake(
         "M99",
-        *ways(LAYER, "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)", "nn.Dropout(1 - dropout)"),
+        *variants(
+            LAYER, "nn.Dropout(dropout)", "nn.Dropout(1 - dropout if dropout else 0.0)", "nn.Dropout(1 - dropout)"
+        ),
     ),
     Mistake(
         "M163",
         "0 is multiplied by infinity",
         "With a mask, results are NaN although a key is visible. What is 0 · ∞? Do you multiply anything by infinity?",
-        way(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
-        way(
+        variant(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
+        variant(
             INSIDE,
             "scores.masked_fill(~mask, -torch.inf)",
             "torch.where(mask, scores, -torch.inf) * torch.where(mask, 1, 0)",
@@ -537,7 +547,7 @@ MISTAKES = (
         "M164",
         "there are more parameters than those asked for",
         "Your layer has a parameter in addition to those of qkv and out. What is it for?",
-        way(
+        variant(
             LAYER,
             "self.num_heads = num_heads",
             "self.num_heads = num_heads\n        self.temperature = nn.Parameter(torch.ones(1))",

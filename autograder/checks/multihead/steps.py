@@ -7,7 +7,7 @@ from autograder.checks import steps
 from autograder.checks.multihead import oracles, probes
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
-FORWARD = ("output", "weights", "gradient")  # only these questions of the layer's probe have steps
+FORWARD = ("output", "weights", "gradient")  # the values of `what` for which there are steps
 
 
 def bilinear(x: Array, w: Array, y: Array, *_asked: str) -> Steps:

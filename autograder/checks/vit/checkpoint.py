@@ -31,7 +31,7 @@ READER = Path(__file__).with_name("checkpoint_reader.py")
 RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to test itself
 MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: these numbers normalise the inputs of a ViT
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
-# A key is the share of images that a step requires on MNIST; the value is the share that it requires on the stand-in.
+# A key is the share of images that a point requires on MNIST; the value is the share that it requires on the stand-in.
 # Weights that were trained on MNIST do worse on the stand-in, and nobody may lose points because the grader lacks
 # MNIST. So each value is at least four standard errors (of 347 images) below the results of four runs. Weights with 87
 # to 91 % on MNIST had 57 to 64 % on the stand-in; weights with 95 to 96 % had 74 to 82 %; weights with 97 % had 84 to
@@ -88,7 +88,7 @@ class Verdict:
 
 
 # The verdicts on the files that belong to the running notebook, by name: `execute` sets them, as it sets the seed.
-# None under plain nbgrader, where the file is in the folder of the notebook.
+# Under plain nbgrader there are no verdicts (None), and the file is in the folder of the notebook.
 _verdicts: ContextVar[dict[str, Verdict] | None] = ContextVar("verdicts", default=None)
 
 
@@ -328,10 +328,10 @@ def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> I
     """Yield orders, (D,), of components of `ours` that may match `theirs`: unchanged, by patches, by positions."""
     patches, positions = "patch_embedding.projection.weight", "position_embedding"
     yield torch.arange(len(ours[patches]))
-    yield _nearest(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
+    yield _absolute_cosines(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
     # The mean over the patches is removed, because it can be moved from the positions to the bias.
     looks = [weights[positions][0, 1:].T - weights[positions][0, 1:].mean(dim=0)[:, None] for weights in (theirs, ours)]
-    yield _nearest(*looks).argmax(dim=-1)
+    yield _absolute_cosines(*looks).argmax(dim=-1)
 
 
 def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
@@ -341,11 +341,11 @@ def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order
         if name.endswith("linear1.weight"):
             norm = name.replace("linear1", "norm2")  # its factors can be moved into linear1
             mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
-            found.append(_nearest(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
+            found.append(_absolute_cosines(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
     return float((torch.cat(found) > SAME_UNIT).float().mean())
 
 
-def _nearest(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+def _absolute_cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     """Return how near each row is to each of the others: the absolute cosine, from 0 to 1."""
     return (F.normalize(rows.double(), dim=-1) @ F.normalize(others.double(), dim=-1).T).abs()
 

@@ -21,9 +21,12 @@ def read_weights(text: str) -> dict:
         text: The bytes of the file, in base64.
 
     Returns:
-        {"error": type, "text": its message} if it cannot be read; {"unpacked": bytes} if that is too many;
-        {"type": name} if it is no dictionary; {"count": entries} if there are too many; else {"entries": [(name,
-        what it is), …]}: for a tensor, its shape, its type and, if they may be sent, its numbers as float32.
+        {"error": type, "text": its message} if the file cannot be read.
+        {"unpacked": bytes} if the unpacked file is too large.
+        {"type": name} if the file holds no dictionary.
+        {"count": entries} if the dictionary has too many entries.
+        Else {"entries": [(name, what it is), …]}. For a tensor, this has the shape, the type and, if there are not too
+        many, the numbers as float32.
     """
     file = io.BytesIO(base64.b64decode(text))
     try:

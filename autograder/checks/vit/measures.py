@@ -17,7 +17,7 @@ def float_tensor(array):
 
 
 class ByMode(nn.Module):
-    """Doubles its input in training, as dropout of 0.5 doubles the numbers that it keeps. Also counts rows."""
+    """Gives twice the output in training, as dropout of 0.5 doubles the numbers that it keeps. It also counts rows."""
 
     rows = 0  # all instances count together, because an evaluation may work on a copy
 

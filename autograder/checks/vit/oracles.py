@@ -38,7 +38,7 @@ def group(**parts):
 
 
 class TorchvisionViT(nn.Module):
-    """Is torchvision's model, with its parameters under the names of the exercise."""
+    """The model of torchvision, with its parameters under the names of the exercise."""
 
     def __init__(self, *, image_size=28, patch_size=7, channels=1, num_classes=10, width=64, depth=6, num_heads=8,
                  hidden_width=128, dropout=0.0):  # fmt: skip

@@ -28,7 +28,7 @@ def called(function, *arguments):
 
 
 def on_tensors(function):
-    """Turn a function of a tensor and numbers into a function of an array, whose result has a name."""
+    """Turn a function of a tensor and numbers into a function of an array that returns its result by name."""
 
     def run(name, array, *others):
         given = float_tensor(array)
@@ -97,7 +97,7 @@ def backward(output):
         (output * slopes.to(output)).sum().backward()
 
 
-def number_or_nan(there):
+def one_or_nan(there):
     """Return 1, or NaN if there are parameters that we did not fill, because the results are then random."""
     return np.nan if there[-1] else 1.0
 
@@ -106,7 +106,7 @@ def output_of(module, shapes, images, seed):
     """Return the output and its shape."""
     there = load(module, shapes, seed)
     output = called(module.eval(), float_tensor(images)).detach().numpy()
-    measured = {"existing_parameters": there, "output": number_or_nan(there) * output}
+    measured = {"existing_parameters": there, "output": one_or_nan(there) * output}
     return measured | {"shape": np.array(output.shape)}
 
 
@@ -117,7 +117,7 @@ def learned_by(module, shapes, images, seed):
     given = source.clone()  # an answer may change it in place
     output = called(module, given)
     unchanged = torch.equal(given, source)
-    blank = number_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
+    blank = one_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
     if unchanged:
         backward(output)
     parameters, _ = looked_up(module, shapes)
@@ -212,7 +212,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def dropped_of(module, shapes, depth, images, seed):
-    """Does dropout act on the token that is read? Test tokens that are only positions, then the class token alone."""
+    """Does dropout act on the token that is read? The tokens are first only positions, then only the class token."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
@@ -287,7 +287,10 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
 
 
 def probe_vit(cls):
-    """Return a function that measures a ViT; `what` is "output", "parts", "reading", "positions", "learning" or "dropout"."""
+    """Return a function that measures a ViT.
+
+    `what` is "output", "parts", "defaults", "reading", "positions", "learning" or "dropout".
+    """
 
     def probe(what, images, sizes, seed=0, dropout=0.0):
         shapes = shapes_of_vit(sizes)
@@ -302,7 +305,7 @@ def probe_vit(cls):
             there = load(module, shapes, seed)
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
-            output = number_or_nan(there) * run(module, float_tensor(images))
+            output = one_or_nan(there) * run(module, float_tensor(images))
             return {"existing_parameters": there, "output": output, "shape": np.array(output.shape)}
         measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
         return measure(module, shapes, images, seed)

@@ -159,7 +159,7 @@ def embed_by_einsum(module, images):
 
 
 class EmbeddingInSequence(nn.Sequential):
-    """Is an nn.Sequential whose first part is the projection."""
+    """An nn.Sequential whose first part is the projection."""
 
     def __init__(self, *, image_size, patch_size, channels, width):
         super().__init__()

@@ -35,17 +35,17 @@ from unwritten import unwritten
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
 FILES: dict = {}  # what a file of replacement classes defines, by the file's text
-COMPILE = functools.cache(compile)  # Python's own function, which leads nowhere
-PLAIN_CELL = "<set-up cell>"  # the name of a plain cell's file in a traceback
+COMPILE = functools.cache(compile)  # a cell gets it; written in C, it leads to no name of this file
+PLAIN_CELL = "<set-up cell>"  # the file's name in the traceback of a set-up cell
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
-MEMORY: list = []  # the notebook before the first call that must leave nothing there; a cell clears it
-RECORDERS: list = []  # the recorder that is entered, if any
+MEMORY: list = []  # what the notebook held before the first call that must not change it; a cell clears this
+RECORDERS: list = []  # the recorder that is recording, if any
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # the function that sends a message over the channel
-STANDS: list = []  # the function that restores the modules that the agent uses and a student can name
+RESTORE_MODULES: list = []  # the function that restores the modules that the agent uses and a student can name
 SHELL: list = []  # the shell in which cells run
 STATE = None  # the state before any cell ran
-ONE_QUESTION = threading.Lock()  # only one question at a time: a function may have threads
+QUESTION_LOCK = threading.Lock()  # only one question at a time: a function may have threads
 
 
 def serve() -> None:
@@ -87,10 +87,10 @@ def _reply_to(do: str, request: dict) -> bytes:
             "record": _record,
         }[do]
         reply |= action(request, namespace)
-        STANDS[0]()
+        RESTORE_MODULES[0]()
         return wire.dumps(reply, _handle_of)
     except BaseException as error:
-        STANDS[0]()
+        RESTORE_MODULES[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
@@ -130,15 +130,15 @@ def _cell(request: dict, namespace: dict) -> dict:
         STATE.watch(request["source"])
         STATE.found = None
     try:
-        with _forgetting(namespace) if request["forgotten"] else contextlib.nullcontext():
+        with _restoring_names(namespace) if request["forgotten"] else contextlib.nullcontext():
             SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
-    return found | {"changed": STATE.told()[:10] if request["acts"] else []}
+    return found | {"changed": STATE.changed_names()[:10] if request["acts"] else []}
 
 
 @contextlib.contextmanager
-def _forgetting(namespace: dict):
+def _restoring_names(namespace: dict):
     """Restore the contents of the notebook's names at the end of a `with` block."""
     MEMORY[:] = MEMORY or [Memory(namespace)]
     try:
@@ -156,7 +156,7 @@ def _run(request: dict, namespace: dict) -> dict:
 
 
 def run_plain(source: str, namespace: dict) -> None:
-    """Run a cell of ours; what it compiles is kept, because a set-up cell takes longer to compile than to run."""
+    """Run a cell of ours. Keep the compiled code, because a set-up cell takes longer to compile than to run."""
     namespace["_compiled_once"] = COMPILE  # for `own_module` in the cell
     try:
         exec(COMPILE(source, PLAIN_CELL, "exec"), namespace)
@@ -180,7 +180,7 @@ def _call(request: dict, namespace: dict) -> dict:
     for index, leaf in zip(request["differentiable"], leaves):
         sent[index] = leaf.clone()  # the function may change the clone in place
     if request.get("forgotten"):
-        with _forgetting(namespace):
+        with _restoring_names(namespace):
             function(*_resolved(sent), **_resolved(keywords))
         return {}
     value = function(*_resolved(sent), **_resolved(keywords))
@@ -226,7 +226,8 @@ def _backward(request: dict, namespace: dict) -> dict:
     outputs, leaves = GRAPHS[request["graph"]]
     pairs = [(o, g) for o, g in zip(outputs, request["gradients"]) if o.requires_grad and g is not None]
     wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    # The sum has the same gradients. With given gradients, autograd imports SymPy: half a second in each kernel.
+    # The sum of the products has the same gradients. If autograd got the gradients themselves, it would import SymPy,
+    # which takes half a second in each kernel.
     total = sum((output * gradient).sum() for output, gradient in pairs)
     found = iter(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True))
     return {"gradients": [next(found) if leaf.requires_grad else None for leaf in leaves]}
@@ -296,7 +297,7 @@ def _ask_grader(name: str):
     """Return a stand-in for an earlier exercise whose correct answer stays with the grader."""
 
     def ask(**question):
-        with ONE_QUESTION:
+        with QUESTION_LOCK:
             SEND[0](wire.dumps({"question": name} | question))
             answer = wire.loads(_receive())
         if "error" in answer:
@@ -329,7 +330,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     if limits:
         refused.refuse_calls()
     home = Path(os.environ["HOME"])
-    for font_list in Path("/grader").glob("fontlist-*.json"):  # otherwise Matplotlib looks for fonts for seconds
+    for font_list in Path("/grader").glob("fontlist-*.json"):  # otherwise Matplotlib needs seconds to find fonts
         (home / ".cache/matplotlib").mkdir(parents=True, exist_ok=True)
         shutil.copy(font_list, home / ".cache/matplotlib")
     os.chdir(home)
@@ -361,7 +362,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         Memory,
     ]
     owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
-    STANDS.append(out_of_reach.keeper(owners))
+    RESTORE_MODULES.append(out_of_reach.keeper(owners))
     ours = (
         "inside",
         "left_behind",

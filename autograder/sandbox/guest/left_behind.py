@@ -1,7 +1,7 @@
 """Put back what a cell has changed in Python and the libraries.
 
-It runs in the sandbox. It has a file of its own, because Python lists all classes, and a class leads to every name in its
-file.
+This code runs in the sandbox. It has its own file, because Python lists all classes, and a class leads to every name in
+its file.
 """
 
 import builtins
@@ -41,7 +41,7 @@ class State:
         self.folder, self.outputs = os.getcwd(), (sys.stdout, sys.stderr)
 
     def watch(self, source: str) -> None:
-        """Note the functions of newly imported libraries, and PyTorch's before a cell that names PyTorch runs."""
+        """Note the functions of newly imported libraries. Note PyTorch's only before a cell that names PyTorch."""
         if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:
@@ -69,7 +69,7 @@ class State:
                 found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
         return found
 
-    def told(self) -> list[str]:
+    def changed_names(self) -> list[str]:
         """Return the names of changed functions and settings that `put_back` restores before an answer is called."""
         self.found = self.changed()
         names = [f"{owner.__name__}.{name}" for owner, name, _ in self.found]
@@ -82,7 +82,8 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        # Ask first: setting calls an audit hook, which is slower. A tracer may be false, such as an empty list.
+        # Ask first: setting calls an audit hook, which is slower. Compare with None, because a tracer may count as
+        # false, as an empty list does.
         if gettrace() is not None or getprofile() is not None:
             settrace(None)
             setprofile(None)

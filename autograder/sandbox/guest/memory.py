@@ -1,7 +1,7 @@
-"""Remember what the names of a notebook hold, so that a call can run and leave nothing there.
+"""Remember what the names of a notebook hold, so that a call can run and change nothing there.
 
-It runs in the sandbox. It follows the notebook's names through lists, dicts, sets, functions, classes and their instances.
-It does not restore files, threads, modules or anything else that may remember something.
+This code runs in the sandbox. It follows the notebook's names through lists, dicts, sets, functions, classes and their
+instances. It does not restore files, threads, modules or anything else that may remember something.
 """
 
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -11,11 +11,11 @@ NOTEBOOK = "__main__"  # the module in which cells run
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 SEQUENCES = (list, deque, bytearray)
 EMPTY = CellType()
-MOST = 10_000  # objects that are visited, and items of one object; more would take longer than a test
+MOST = 10_000  # most visited objects, and most items of one object; more would take longer than a test
 
 
 class Memory:
-    """The contents of all objects that a notebook's names lead to, from the moment when this was made."""
+    """The contents of all objects that a notebook's names lead to, at the moment when this Memory is made."""
 
     def __init__(self, namespace: dict) -> None:
         self.mappings: list[tuple[dict, dict]] = []

@@ -136,7 +136,7 @@ class NotebookShell(InteractiveShell):
 
 
 def make_shell() -> NotebookShell:
-    """Make the shell of this process, which refuses requests for input; return the same one when asked again."""
+    """Make the shell of this process, which refuses requests for input. A second call returns the same shell."""
     config = Config()
     config.HistoryManager.enabled = False  # else a thread writes the history to a file
     shell = NotebookShell.instance(config=config)

@@ -4,8 +4,8 @@ Python cannot hide one part of a process from another. So no name leads to the a
 without a name, through frames, the garbage collector or memory. An audit hook watches these, and Python code cannot
 remove the hook. The public functions for debugging get replacements that do not lead to the agent.
 
-This file has no class with methods, and all code that works is in nested functions. The reason is that a class or a
-function leads to every name in its file, and that Python lists all classes.
+This file has no class with methods, and the code that does the work is in nested functions. The reason: a class or a
+function leads to every name in its file, and Python lists all classes.
 """
 
 import builtins
@@ -34,7 +34,7 @@ BY_ANYBODY = {
     "sys._current_exceptions",
 }
 TRACES = {"sys.settrace", "sys.setprofile"}
-# Events of ctypes that reach any memory.
+# Events of ctypes that can reach any memory.
 READS = {"cdata", "string_at", "wstring_at", "cast", "call_function", "dlsym", "dlsym/handle"}
 BY_STUDENTS = {"sys.addaudithook", "marshal.loads"} | {f"ctypes.{name}" for name in READS}
 # Events that matter only with some arguments or callers.
@@ -51,8 +51,9 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hol
 HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other frame
 CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes that change what a function does
 GETS_FRAME = ("_getframe", "currentframe")  # ends of the names by which a library asks for a frame
-# Modules that act for their callers. If functions are named, they give a frame to their caller; others only print it.
-LENDERS = {
+# Modules that act for their callers. If functions are named, only these give a frame to their caller; the other
+# functions of the module only print it.
+FRAME_HELPERS = {
     "out_of_reach": (),
     "ctypes": (),
     "inspect": (),
@@ -121,8 +122,12 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
     own_folder = os.path.dirname(os.path.abspath(__file__)) + os.sep
     folders = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
     libraries = (*(folder + os.sep for folder in folders), own_folder, "<frozen ")
-    files = {f"{os.sep}{name}{end}": lent for name, lent in LENDERS.items() for end in (".py", f"{os.sep}__init__.py")}
-    lenders, tracers = tuple(files), tuple(os.sep + name for name in TRACERS)
+    files = {
+        f"{os.sep}{name}{end}": givers
+        for name, givers in FRAME_HELPERS.items()
+        for end in (".py", f"{os.sep}__init__.py")
+    }
+    helpers, tracers = tuple(files), tuple(os.sep + name for name in TRACERS)
     process, names, step = os.getpid(), frozenset(names), _step_of_attributes()
     told, busy, innermost = set(), set(), sys._getframe
     plain = BY_ANYBODY | BY_STUDENTS | TRACES
@@ -136,14 +141,14 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             return
         busy.add(thread)  # until the hook returns, only our own code runs
         try:
-            if (way := way_of(event, arguments)) and (place := place_of(event, way)) and place not in told:
+            if (target := target_of(event, arguments)) and (place := place_of(event, target)) and place not in told:
                 told.add(place)
                 if os.getpid() == process:  # a forked copy must not send messages
                     send(REACHED + place.encode("utf-8", "replace"))
         finally:
             busy.discard(thread)
 
-    def way_of(event: str, arguments: tuple) -> str:
+    def target_of(event: str, arguments: tuple) -> str:
         """Return in words what an event may reach for."""
         if event in plain or event == "sys._getframe":
             return event
@@ -166,7 +171,7 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
 
     def who_asks(first: FrameType) -> FrameType:
         """Return the frame that called a module that acts for its callers."""
-        while first.f_back is not None and first.f_code.co_filename.endswith(lenders):
+        while first.f_back is not None and first.f_code.co_filename.endswith(helpers):
             first = first.f_back
         return first
 
@@ -174,13 +179,13 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         """Whether a requested frame stays in a library and does not reach the library's caller."""
         frame, code = who_asks(first), first.f_code
         means_it = any(name.endswith(GETS_FRAME) for name in (*code.co_names, *code.co_varnames))
-        return (means_it and is_library(frame.f_code)) or lends_to_none(first, frame)
+        return (means_it and is_library(frame.f_code)) or keeps_its_frame(first, frame)
 
-    def place_of(event: str, way: str) -> str:
+    def place_of(event: str, target: str) -> str:
         """Return what the student's code reaches for, and where; "" if the code is not the student's."""
         first = innermost().f_back.f_back
         if first is None:  # a thread without any other frame
-            return f"{way}, a thread"
+            return f"{target}, a thread"
         if first.f_code in replacements:
             return ""
         frame = who_asks(first)
@@ -190,16 +195,16 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
         elif event in TRACES:
             allowed = is_library(code) and not file.endswith(tracers) and event[4:] in first.f_code.co_names
             allowed = allowed or (file.endswith("cProfile.py") and first.f_code.co_name != "runcall")
-        elif way in FRAMES:
-            allowed = is_library(code) or lends_to_none(first, frame) or (first is frame and reads_on(frame))
+        elif target in FRAMES:
+            allowed = is_library(code) or keeps_its_frame(first, frame) or (first is frame and reads_on(frame))
         else:
             allowed = is_library(code) and event not in BY_ANYBODY
-        return "" if allowed else f"{way}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
+        return "" if allowed else f"{target}, {str.__str__(code.co_name)}, line {frame.f_lineno}"
 
-    def lends_to_none(first: FrameType, frame: FrameType) -> bool:
+    def keeps_its_frame(first: FrameType, frame: FrameType) -> bool:
         """Whether a module that acts for its callers keeps its frame to itself."""
-        lent = next((lent for file, lent in files.items() if first.f_code.co_filename.endswith(file)), ())
-        return bool(lent) and first is not frame and (first.f_back is not frame or first.f_code.co_name not in lent)
+        givers = next((givers for file, givers in files.items() if first.f_code.co_filename.endswith(file)), ())
+        return bool(givers) and first is not frame and (first.f_back is not frame or first.f_code.co_name not in givers)
 
     def reads_on(frame: FrameType) -> bool:
         """Whether the code that now reads a frame only reads a harmless attribute of that frame."""

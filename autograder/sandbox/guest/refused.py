@@ -15,8 +15,8 @@ REFUSED = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_setup": (206, 0), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
-# Attributes of files use memory that does not count as files. The error is that of a file system without attributes, which
-# shutil.copy2 expects.
+# Attributes of files use memory that does not count as files. The calls fail as on a file system without attributes,
+# because shutil.copy2 expects that error.
 ATTRIBUTES = {"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)}
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # refused except for the families below
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # the last two do not lead out of the sandbox

@@ -65,7 +65,7 @@ def enter_sandbox(request: dict) -> None:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    outside_wait_for(os.fork())
+    supervise_child(os.fork())
     mount("none", "/", None, RECURSIVE | PRIVATE)
     for path in ("/new_tmp", "/dev/shm"):
         mount("tmpfs", path, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=1777,size={request['limits']['RLIMIT_FSIZE']}")
@@ -80,13 +80,13 @@ def enter_sandbox(request: dict) -> None:
     os.makedirs("/tmp/home", mode=0o777)
     os.chmod("/tmp/home", 0o777)
     drop_privileges(request["user"])
-    outside_wait_for(os.fork())
+    supervise_child(os.fork())
 
 
-def outside_wait_for(child: int) -> None:
+def supervise_child(child: int) -> None:
     """In the parent of a fork: close all files but the log, reap orphans, end with the child. In the child: return.
 
-    The parent also ends when nobody can read the log any more: the grader was killed, and the agent may ignore that.
+    When nobody can read the log any more, the grader was killed. Then the parent ends too, because the agent may go on.
     """
     die_with_parent()
     if child:

@@ -25,7 +25,7 @@ MAX_OUTLINE = 2**23  # bytes of JSON outside of its texts: this many bytes of nu
 MAX_VALUES = 2**18  # values of one message, nested ones included: a test's lists have a few thousand
 MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger numbers can all have the same hash
-UNCOUNTED = min(MAX_OUTLINE, MAX_VALUES, MAX_KEYS, MAX_ARRAYS)  # a shorter text cannot hold too many: each takes a byte
+UNCOUNTED = min(MAX_OUTLINE, MAX_VALUES, MAX_KEYS, MAX_ARRAYS)  # a shorter text has too few bytes to exceed a limit
 MAX_PARTS = 1000  # parts of a module, and parameters, and buffers: a ViT has about sixty
 HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
@@ -81,7 +81,7 @@ def loads(message: bytes) -> object:
         ValueError: the message cannot come from `dumps`.
     """
     if not isinstance(message, bytes) or len(message) > MAX_BYTES:
-        raise ValueError("not a value: no message, or too long a one")
+        raise ValueError("not a value: no message, or a message that is too long")
     text, _, numbers = message.partition(b"\0")
     if too_much := _too_much(text):  # checked before parsing, which may take seconds
         raise ValueError(f"not a value: {too_much}")
@@ -222,7 +222,7 @@ class _Reader:
 
 
 def _too_much(text: bytes) -> str:
-    """Count characters of a JSON text; say which limit for values that cross it exceeds, or return ""."""
+    """Return which limit on a message its JSON text exceeds, or "". Only characters are counted."""
     if len(text) < UNCOUNTED:
         return ""
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")  # without the quotes within texts

@@ -1,8 +1,9 @@
 """The sandbox: a kernel under bubblewrap that sees the system and Python read-only, and neither network nor course.
 
-If root runs it, the kernel gets a user id of its own that owns nothing. If another user runs it, the kernel keeps this
-user's id inside a user namespace that shows none of the user's files. In both cases it has its own processes, network and
-temporary files, no capabilities, and limits on memory, processes, file sizes and CPU time.
+If root runs the grader, the kernel gets its own user id, which owns nothing. If another user runs the grader, the
+kernel keeps this user's id inside a user namespace that shows none of the user's files. In both cases the kernel has
+its own processes, network and temporary files. It has no capabilities, and limits on memory, processes, file sizes and
+CPU time.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ from autograder.sandbox.guest.refused import MACHINES
 from autograder.sandbox.host.control_group import Group, make_group, remove_groups
 
 GUEST = ROOT / "autograder" / "sandbox" / "guest"
-LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack it
+LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack this file
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder is called autograder-NAMESPACE-PID-*: the grader's PID is valid only in this namespace.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
@@ -68,7 +69,7 @@ class Limits:
     total_output_bytes: int = 3_000_000  # for a whole submission: what its cells print, and the text of its own cells
     total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells; our answers take 3 s
     kernels: int = 30  # fresh kernels for one submission; a cell or test that loses its kernel fails
-    forked: bool = True  # fork kernels from a parent that has imported PyTorch, or start each afresh if that fails
+    forked: bool = True  # fork kernels from a parent that has imported PyTorch; if that fails, start each afresh
 
     @property
     def job_seconds(self) -> float:
@@ -89,7 +90,7 @@ class Limits:
 
 @dataclass
 class Sandbox:
-    """A running kernel: its topmost process, and a folder, which is its home if there is no sandbox."""
+    """A running kernel: its topmost process and its folder. Without a sandbox, this folder is the kernel's home."""
 
     process: psutil.Process
     folder: Path
@@ -98,7 +99,7 @@ class Sandbox:
     log: BinaryIO | None = None  # what its start prints; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
-        """Whether the system ended a process for its memory, or all processes together use more than this now."""
+        """Whether the system ended a process for its memory, or all processes now use more than `memory_bytes`."""
         if self.group is not None and self.group.was_full():
             return True
         return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes
@@ -108,7 +109,7 @@ class Sandbox:
         ticks, states, parents = 0, {}, set()
         for number in (self.process.pid, *_below(self.process.pid)):  # the first reaps orphans
             with contextlib.suppress(OSError, IndexError):  # the process has ended
-                states[number], *fields = _told(number, "stat").rpartition(")")[2].split()
+                states[number], *fields = _proc_file(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
                 ticks += sum(map(int, fields[10:14]))  # its own, and those of children that it waited for
         # A process is also in state D while it waits for a child made by vfork.
@@ -155,7 +156,7 @@ def _below(number: int) -> Iterator[int]:
                 yield from _below(int(child))
 
 
-def _told(number: int, what: str) -> str:
+def _proc_file(number: int, what: str) -> str:
     """Return a file in which Linux describes a process. It may hold any bytes, because a program chooses its own name."""
     return Path(f"/proc/{number}/{what}").read_text(errors="replace")
 
@@ -163,7 +164,7 @@ def _told(number: int, what: str) -> str:
 def _resident(number: int) -> int:
     """Return the bytes that a process has in memory, page tables included; 0 if it has ended."""
     try:
-        status = _told(number, "status")
+        status = _proc_file(number, "status")
     except OSError:
         return 0
     return sum(int(kilobytes) * 1024 for kilobytes in re.findall(r"^Vm(?:RSS|PTE):\s+(\d+)", status, re.M))
@@ -186,16 +187,16 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     Raises:
         SandboxError: the kernel did not come up in time; the message holds what it printed.
     """
-    global _refused
-    if not (sandboxed and limits.forked) or _refused:
+    global _forking_failed
+    if not (sandboxed and limits.forked) or _forking_failed:
         return _start(limits, sandboxed, None)
     try:
         return _start(limits, sandboxed, warm_parent(limits))
     except SandboxError as error:
         if _parent is not None and _parent.proven:
             raise
-        _refused = True
-        logging.getLogger(__name__).warning("Kernels are started one by one, about 2 s for each: %s", error)
+        _forking_failed = True
+        logging.getLogger(__name__).warning("Kernels are not forked. Starting each one takes about 2 s: %s", error)
         return _start(limits, sandboxed, None)
 
 
@@ -254,8 +255,8 @@ def _kernel_process(
 class WarmParent:
     """A process that forks kernels, in its own sandbox; see `warm.py`. It ends with the process that started it.
 
-    Starting one returns at once: it imports in the background, and answers the first request when it is ready. It can be
-    passed to other processes of the grader, and serves all of them.
+    Starting one returns at once: the process imports in the background, and answers the first request when it is ready.
+    A WarmParent can be passed to other processes of the grader, and serves all of them.
 
     Args:
         limits: The limits of the kernels.
@@ -302,7 +303,7 @@ class WarmParent:
         number = json.loads(reply)["process"]
         for process in _below(self.process.pid):  # processes have other numbers on this side
             with contextlib.suppress(OSError):
-                if re.search(rf"^NSpid:\s+{process}\s+{number}$", _told(process, "status"), re.M):
+                if re.search(rf"^NSpid:\s+{process}\s+{number}$", _proc_file(process, "status"), re.M):
                     return psutil.Process(process)
         raise SandboxError("The kernel ended as it was forked.")
 
@@ -327,7 +328,7 @@ def warm_parent(limits: Limits) -> WarmParent:
 
 
 _parent: WarmParent | None = None
-_refused = False  # whether this machine refuses a warm parent
+_forking_failed = False  # whether this machine refuses a warm parent
 
 
 def _launch(

@@ -55,7 +55,7 @@ class Kernel:
         self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
         self.reached = [] if reached is None else reached  # how its code reached for the agent, in words
-        self.doing = ""  # what the present request does, in words
+        self.current_request = ""  # what the present request does, in words
         self.key, self.sealed = secrets.token_bytes(32), 0  # the key of the agent's seal; the number of sealed messages
         self._send(self.key)
 
@@ -102,7 +102,8 @@ class Kernel:
         Args:
             source: The cell's text.
             seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
-            answers: Whether the cell is an answer: it must not find what other cells have changed in Python or a library.
+            answers: Whether the cell is an answer: an answer must not find what other cells have changed in Python or a
+                library.
             acts: Whether the cell does more than define functions and classes, so that it may change Python or a library.
             forgotten: Whether to restore afterwards what the notebook's names held before.
 
@@ -140,7 +141,7 @@ class Kernel:
         """
         classes = {name: text_of(item) for name, item in correct.items() if isinstance(item, type)}
         content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
-        self.doing = _in_words(content)
+        self.current_request = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
@@ -198,11 +199,11 @@ class Kernel:
             return None
         return _read(message)
 
-    def _note(self, way: str) -> None:
+    def _note(self, how: str) -> None:
         """Note how code reached for the agent, and what was running."""
-        way = f"{way}; it ran {self.doing}"
-        if way not in self.reached and len(self.reached) < MAX_REACHED:
-            self.reached.append(way)
+        how = f"{how}; it ran {self.current_request}"
+        if how not in self.reached and len(self.reached) < MAX_REACHED:
+            self.reached.append(how)
 
     def _next_message(self) -> bytes | None:
         """Take a message out of what was received, if one is complete."""

@@ -76,8 +76,8 @@ class _Remote:
     ) -> tuple[Any, dict[str, Any]]:
         """Call the target; gradients flow back across the boundary if a tensor on this side requires them.
 
-        First the sandbox's modules that take part (the target and those among the arguments) get the values of their
-        likenesses on this side.
+        Some modules of the sandbox take part: the target, and those among the arguments. Before the call, each of them
+        gets the values of its likeness on this side.
 
         Args:
             target: A name, or the handle of a module.
@@ -311,7 +311,7 @@ class Module(torch.nn.Module):
                 parent, _, own = name.rpartition(".")
                 parts[parent]._buffers[own] = value.detach()
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise BadReply(f"what came is no module: {error}") from None
+            raise BadReply(f"the reply describes no module: {error}") from None
         return top
 
     def values(self) -> dict[str, torch.Tensor]:
@@ -354,10 +354,10 @@ class _Link(torch.autograd.Function):
         reply = ctx.remote.ask("backward", graph=ctx.graph, gradients=list(gradients))
         found = reply.get("gradients")
         if not isinstance(found, list) or len(found) != len(ctx.shapes):
-            raise BadReply("the gradients that came do not fit")
+            raise BadReply("the reply's gradients do not fit")
         for gradient, shape in zip(found, ctx.shapes):
             if gradient is not None and (not isinstance(gradient, torch.Tensor) or gradient.shape != shape):
-                raise BadReply("a gradient of another shape came")
+                raise BadReply("a gradient in the reply has another shape")
         return None, None, None, None, *found, *([None] * ctx.rest)
 
 

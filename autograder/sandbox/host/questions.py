@@ -15,16 +15,16 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 
 
 @cache
-def text_of(made_there: type) -> str:
-    """Return the text that makes a class in the sandbox: a module cannot stay with the grader, as a function can.
+def text_of(replacement_class: type) -> str:
+    """Return the text that makes a class in the sandbox. A module cannot stay with the grader, as a function can.
 
-    The text is the class, what it uses of its file, and the file's imports from other packages. For a class in
-    `solutions`, which the notebook gives, it is the class alone.
+    The text is the class, what it uses of its file, and the file's imports from other packages. The notebook
+    gives the classes in `solutions`: for these, the text is the class alone.
     """
-    module = inspect.getmodule(made_there)
+    module = inspect.getmodule(replacement_class)
     parts = ast.parse(inspect.getsource(module)).body
     named = {part.name: part for part in parts if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
-    needed, waiting = set(), {made_there.__name__}
+    needed, waiting = set(), {replacement_class.__name__}
     while waiting:
         needed |= waiting
         used = {node.id for name in waiting for node in ast.walk(named[name]) if isinstance(node, ast.Name)}
@@ -72,8 +72,8 @@ def _gradients(
 def _product(values: list[Any]) -> int:
     """Return how many numbers a function may make of some values.
 
-    The bound is the size of products of the arrays, with leading axes broadcast, times each whole number, which may be a
-    number of heads. A list counts as the array that it may become.
+    The bound is the size of products of the arrays, with leading axes broadcast, times each whole number. A whole
+    number may be a number of heads. A list counts as the array that it may become.
     """
     shapes = [_shape(value) for value in values]
     leading = zip_longest(*(shape[-3::-1] for shape in shapes), fillvalue=1)
@@ -94,7 +94,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> int:
-    """Return by how much a value may multiply a result: a whole number, an array of one, or the product of those in a list."""
+    """Return the factor by which a value may enlarge a result: a whole number, or the product of those in a list."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
