@@ -254,7 +254,7 @@ def test_export_needs_the_right_worksheet(
     """Is an export for Canvas refused without Canvas's own table, or with Moodle's?"""
     with pytest.raises(ValueError, match="gradebook export as --worksheet"):
         prepare_export(course, assignment, results, "canvas")
-    with pytest.raises(ValueError, match="one of moodle, not of canvas"):
+    with pytest.raises(ValueError, match="from moodle, not from canvas"):
         prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
 
 
@@ -332,7 +332,7 @@ def test_export_changes_nothing_outside_the_course(
 
 
 @pytest.mark.parametrize(
-    ("system", "why"), [("moodle", "wait for manual grading, of bea"), ("canvas", "one of moodle, not of canvas")]
+    ("system", "why"), [("moodle", "wait for manual grading, of bea"), ("canvas", "from moodle, not from canvas")]
 )
 @pytest.mark.usefixtures("results")
 def test_command_export_that_refuses_writes_nothing(

@@ -226,8 +226,8 @@ MISTAKES = (
     Mistake(
         "M40",
         "the initial parameters are N(0, 1)",
-        "Your activations grow by √D in every layer. What is the standard deviation of a sum of D products? "
-        "Which standard deviation must the entries of a matrix then have? Look at every matrix.",
+        "Your activations grow by √D in every layer. With which standard deviation of a matrix's entries does a sum of "
+        "D products have the standard deviation 1? Look at every matrix.",
         variant(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {DROPOUT}"),
         variant("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {LAST_NORM}"),
         variant("repair", DRAW, "pass"),
