@@ -42,7 +42,7 @@ def outcome(function, arguments, names):
             raise TypeError("the function returned None. Does it end with return?")
         names, results = zip(*results.items()) if not names or type(results) is Measured else (names, results)
         results = results if isinstance(results, (tuple, list) if len(names) > 1 else tuple) else (results,)
-        results = [result.detach().cpu().numpy() if hasattr(result, "detach") else result for result in results]
+        results = [result.detach().cpu().numpy() if hasattr(type(result), "detach") else result for result in results]
         if [isinstance(result, (np.ndarray, np.number, np.bool_)) for result in results] != [True] * len(names):
             kinds = ", ".join(type(result).__name__ for result in results)
             raise TypeError(f"returned {kinds}; expected {len(names)} array(s): {', '.join(names)}")

@@ -104,10 +104,10 @@ def departure(found, arguments, got, expected, steps):
     if "error" in expected:
         return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
-    if rows and returned >= 0 and got.get("text", "").startswith("returned "):
-        return _of_kind(rows[returned])
+    if got.get("text", "").startswith("returned ") and (rows or at[0]):
+        return _of_kind(rows[returned] if rows and returned >= 0 else _Row(at[0], at[1], "the result", "", [], None, at[2]))
     if not rows or ("error" in got and raised is None):
-        return None
+        return raised
     if steps is None:
         return raised
     known = _Steps(steps, expected["arrays"], arguments)
@@ -128,12 +128,12 @@ def departure(found, arguments, got, expected, steps):
     if suspect is None or not _operands(rows, kinds, suspect):  # no operand was recorded, as for a `grad`
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
         suspect = suspect if other is None else other
-    if suspect is None and items:
-        found = _of_items(rows, kinds, items, got, known)
-        if found is not None:
-            return found
+    if suspect is None and returned >= 0:
+        results = dict(zip(got["arrays"], items or [returned]))
+        found = _of_results(rows, kinds, results, known) or _of_shape(rows, results, known)
+        return found or _of_last(rows, kinds, returned, known)
     if suspect is None:
-        return _of_last(rows, kinds, returned, known)
+        return None
     return _departed(rows, kinds, suspect, known)
 
 
@@ -171,7 +171,8 @@ class _Row:
 
     @property
     def said(self):
-        return f"`{self.text}`" if self.text.isascii() and "`" not in self.text else "its value"
+        text = self.text.removeprefix("return ")
+        return f"`{text}`" if text.isascii() and "`" not in text else "its value"
 
 
 def _read(found):
@@ -446,8 +447,7 @@ def _departed(rows, kinds, i, known):
     if (skipped := _skipped(rows, kinds, i, known)) is not None:
         return skipped
     held = _last_right(rows, kinds, i)
-    before = {row.line for row in rows[:i] if row.function == rows[i].function and row.line < rows[i].line}
-    if held is None and kinds[i][0] == UNKNOWN and len(before) > MAX_BEFORE:
+    if held is None and kinds[i][0] in (UNKNOWN, SCALAR) and len(_lines_before(rows, kinds, i)) > MAX_BEFORE:
         return Departure("None of its values is a known step of a right answer, so we cannot name the wrong line.")
     shown, said = rows[_named(rows, i)], []
     if held is not None:
@@ -463,6 +463,14 @@ def _departed(rows, kinds, i, known):
     return Departure(
         "\n".join(said), shown.line, None if held is None else rows[held].line, shown.function, shown.outer
     )
+
+
+def _lines_before(rows, kinds, i):
+    """Return the lines before a value that computed something."""
+    made = [row for row, (kind, *_) in zip(rows[:i], kinds) if kind > (GIVEN if row.kind == "value" else NOTHING)]
+    return {
+        (row.function, row.line) for row in made if row.function != rows[i].function or row.line < rows[i].line
+    }
 
 
 def _skipped(rows, kinds, i, known):
@@ -502,9 +510,9 @@ def _skipped_before(rows, kinds, waiting, known, raised):
     return None
 
 
-def _of_items(rows, kinds, items, got, known):
-    """Say which of several results is a known step other than the expected one."""
-    for name, j in zip(got["arrays"], items):
+def _of_results(rows, kinds, results, known):
+    """Say which result is a known step other than the expected one. `results` holds the rows of the results."""
+    for name, j in results.items():
         due = f"is the right {name.replace('_', ' ')}"
         right = known.results.get(name)
         if right is None or kinds[j][0] not in (STEP, ROWS, FACTOR) or _close(_real(rows[j].value), right):
@@ -513,6 +521,20 @@ def _of_items(rows, kinds, items, got, known):
         same = [n for n in same if np.array_equal(rows[n].value, rows[j].value, equal_nan=True)]
         row = rows[same[-1] if same else j]
         text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}, but you return it as {due.split(' ', 3)[3]}."
+        return Departure(text, row.line, None, row.function, row.outer)
+    return None
+
+
+def _of_shape(rows, results, known):
+    """Say which line gives a result its wrong shape."""
+    for name, j in results.items():
+        right, value = known.results.get(name), rows[j].value
+        if right is None or value is None or value.shape == right.shape:
+            continue
+        while same := [i for i in rows[j].operands if getattr(rows[i].value, "shape", None) == value.shape]:
+            j = min(same)
+        row = rows[_named(rows, j)]
+        text = f"Line {row.line}: {row.said} has shape {value.shape}. The right {name.replace('_', ' ')} has shape {right.shape}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -577,8 +599,6 @@ def _noun(known, place):
 
 def _of_last(rows, kinds, returned, known):
     """Say that all known steps are right, and the returned value is wrong."""
-    if returned < 0:
-        return None
     row, value = rows[returned], rows[returned].value
     if kinds[returned][0] == STEP and any(_close(_real(value), step) for _, step, _ in known.steps):
         return Departure("All known steps are right. Is something detached, so that no gradient flows back?")
