@@ -36,5 +36,5 @@ def is_students(cell: NotebookNode) -> bool:
 
 
 def is_locked(cell: NotebookNode) -> bool:
-    """Return whether grading first replaces the text of a cell by the released text."""
+    """Return whether the released text replaces the text of a cell before grading."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell["metadata"].get("nbgrader", {}).get("locked")))

@@ -11,7 +11,7 @@ import typer
 
 import autograder.lighter_imports  # noqa: F401 - this import must come before any import of nbformat
 from autograder.commands import authoring, grading, lms, reporting
-from autograder.commands.console import explaining_files, stopped
+from autograder.commands.console import error_exit, explain_file_errors
 from autograder.commands.demo import demo
 from autograder.commands.messages import messages
 from autograder.installed import enter_repository
@@ -37,7 +37,7 @@ COMMANDS = {  # commands, in the order of the help
 }
 
 # Errors that are the machine's fault: a disk is full or read-only, or a folder belongs to somebody else
-NOT_OURS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)
+MACHINE_ERRORS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -46,7 +46,7 @@ app = typer.Typer(
     help="Make the exercise notebooks and the book, grade submissions, and name the mistakes in them.",
 )
 for name, function in COMMANDS.items():
-    app.command(name)(explaining_files(function))
+    app.command(name)(explain_file_errors(function))
 
 
 def main() -> None:
@@ -59,13 +59,13 @@ def main() -> None:
             from autograder.course.gradebook import GradebookError  # this imports nbgrader, which takes seconds
 
             if isinstance(error, GradebookError):
-                raise SystemExit(stopped(error).exit_code) from None
+                raise SystemExit(error_exit(error).exit_code) from None
             raise
         except OSError as error:
-            if error.errno not in NOT_OURS or error.filename is None:
+            if error.errno not in MACHINE_ERRORS or error.filename is None:
                 raise
-            said = f"{error.filename}: {error.strerror}. This command must be able to read and write there"
-            raise SystemExit(stopped(said).exit_code) from None
+            message = f"{error.filename}: {error.strerror}. This command must be able to read and write there"
+            raise SystemExit(error_exit(message).exit_code) from None
 
 
 @contextlib.contextmanager

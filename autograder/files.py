@@ -97,7 +97,7 @@ def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None)
 
 
 def is_notebook(path: str) -> bool:
-    """Whether a file has the name of a notebook."""
+    """Whether a file's name ends with .ipynb."""
     return path.lower().endswith(".ipynb")
 
 
@@ -111,6 +111,6 @@ def writable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def shown(name: str) -> str:
-    """Return a stranger's name so that it is safe to print: nothing in it moves the cursor or reverses the text."""
+def printable(name: str) -> str:
+    """Return a stranger's name in a form that is safe to print: it cannot move the cursor or reverse the text."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)

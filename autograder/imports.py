@@ -18,7 +18,7 @@ def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
         modules: The names of the modules, such as autograder.checks.encoder.
         root: The repository's folder.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     seen: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -27,14 +27,14 @@ def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
             continue
         seen.add(name)
         path = _file_of(name, root)
-        if path is None or path in found:
+        if path is None or path in files:
             continue
-        found.add(path)
+        files.add(path)
         waiting.append(name.rpartition(".")[0])
-        for module, parts, modules in IMPORT.findall(path.read_text(encoding="utf-8")):
-            waiting += re.findall(r"[\w.]+", modules)
+        for module, parts, names in IMPORT.findall(path.read_text(encoding="utf-8")):
+            waiting += re.findall(r"[\w.]+", names)
             waiting += [module, *(f"{module}.{part}" for part in re.findall(r"\w+", parts))]
-    return found
+    return files
 
 
 def _file_of(name: str, root: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Start an installed `autograder`. It works in a folder with the repository, which `autograder demo` can write."""
+"""Start an installed `autograder`. It works in a folder with the repository; `autograder demo` can fill such a folder."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def enter_repository() -> None:
         )
     if not (here / REPOSITORY_MARKER).exists() or not (here / "autograder" / "__main__.py").exists():
         sys.exit(
-            f"autograder: {here} does not hold the repository, in which every command works. Go to the folder that does, "
-            'or run "autograder demo" in an empty one, which writes it there'
+            f"autograder: {here} does not hold the repository, and every command needs it. Go to the folder that holds "
+            'it. Or run "autograder demo" in an empty folder: this writes the repository there'
         )
     os.execv(sys.executable, [sys.executable, "-m", "autograder", *sys.argv[1:]])  # starts the package in this folder

@@ -58,7 +58,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
 
     Args:
         data: The file's bytes.
-        belongs: Whether to read a cell that comes after the first MAX_CELLS.
+        belongs: Tells whether to read a cell although it comes after the first MAX_CELLS cells.
 
     Raises:
         Unreadable: no cell can be read.
@@ -68,7 +68,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     if "<<<<<<<" not in text:
         return _read(text, receipt, belongs)
     ours, theirs = _sides_of(text)
-    if ours == theirs == text:  # no line begins with a mark, but the texts of cells may hold some
+    if ours == theirs == text:  # no line of the file begins with a mark, but a cell's text may hold marks
         whole = _read(text, receipt, belongs)
         ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
         if ours == theirs:
@@ -161,15 +161,15 @@ def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Not
     if content is None:
         raw = _cells_of_broken_json(text, notebook)
         if not raw and text.lstrip()[:1] == "<":
-            said = "the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb"
-            raise Unreadable(said)
+            message = "the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb"
+            raise Unreadable(message)
         if not raw:
             raise Unreadable("the file is not JSON, and no cell can be read from it")
     else:
         raw = _raw_cells(content, notebook)
     if len(raw) > MAX_CELLS:
         notebook.receipt.append(
-            f"The notebook has {len(raw):,} cells; the first {MAX_CELLS:,} were read, and those of the assignment."
+            f"The notebook has {len(raw):,} cells. The first {MAX_CELLS:,}, and all cells of the assignment, were read."
         )
     read = [_read_cell(cell, notebook) for cell in raw[:MAX_CELLS]]
     rest = [cell for cell in (_read_cell(cell, notebook) for cell in raw[MAX_CELLS:]) if cell is not None]
@@ -185,7 +185,7 @@ def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Not
 def _parsed(text: str) -> Any:
     """Parse a JSON text, also with trailing commas or with text after its end; None if it is not JSON."""
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
-    for attempt in (lambda: text, lambda: COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
+    for attempt in (lambda: text, lambda: COMMA.sub(lambda match: "" if match[0] == "," else match[0], text)):
         try:
             content = decoder.raw_decode(attempt().strip())[0]
         except (ValueError, RecursionError, MemoryError):
@@ -257,10 +257,10 @@ def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
             position = end
         if before is None:
             before, first = position, first or len(cells)
-        found = CELL.search(text, position + 1)
-        if found is None:
+        match = CELL.search(text, position + 1)
+        if match is None:
             break
-        position = found.start()
+        position = match.start()
     rest = text[before if before is not None else position :]
     _add_piece(rest, notebook)
     if cells:
@@ -293,7 +293,7 @@ def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
     if kind == "markdown":
         source = _with_attachments(source, raw.get("attachments"))
     if kind == "markdown" or len(source) > MAX_SOURCE:
-        source = PICTURE.sub(lambda found: _named(found[1], len(found[0]) * 3 // 4), source)
+        source = PICTURE.sub(lambda match: _named(match[1], len(match[0]) * 3 // 4), source)
     if len(source) > MAX_SOURCE:
         what = next(iter(known), source.lstrip()[:60].partition("\n")[0])
         more = len(source) - MAX_SOURCE
@@ -316,8 +316,8 @@ def _with_attachments(source: str, attachments: Any) -> str:
     for name, kinds in _items(attachments):
         size = sum(len(data) * 3 // 4 for _, data in _items(kinds) if isinstance(data, str))
         named = _named(writable(name)[:100], size)
-        shown = f"attachment:{name}"
-        source = source.replace(shown, named) if shown in source else f"{source}\n\n{named}"
+        reference = f"attachment:{name}"
+        source = source.replace(reference, named) if reference in source else f"{source}\n\n{named}"
     return source
 
 
@@ -326,6 +326,6 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _named(what: str, size: int) -> str:
-    """Return the words that replace a picture of about `size` bytes, because no page shows it."""
+    """Return the words that replace a picture of about `size` bytes. Pages do not show such pictures."""
     much = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
     return f"[a picture, {what}, {much}: it is in the submitted file]"

@@ -110,29 +110,29 @@ def _definitions(source: str) -> dict[str, bool]:
     tree = parsed(source)
     if tree is not None:
         return _names_of(tree)
-    found = dict.fromkeys((name for pair in LINE.findall(source) for name in pair if name), True)
-    for names in IMPORTS.findall(source):
-        found |= {part.split()[-1].strip("() "): True for part in names.split(",") if part.strip()}
-    return found
+    names = dict.fromkeys((name for pair in LINE.findall(source) for name in pair if name), True)
+    for imported in IMPORTS.findall(source):
+        names |= {part.split()[-1].strip("() "): True for part in imported.split(",") if part.strip()}
+    return names
 
 
 def _names_of(tree: ast.AST) -> dict[str, bool]:
-    found: dict[str, bool] = {}
+    names: dict[str, bool] = {}
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found[node.name] = found.get(node.name, False) or not _is_stub(node)
+            names[node.name] = names.get(node.name, False) or not _is_stub(node)
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).partition(".")[0]: True for alias in node.names}
+            names |= {(alias.asname or alias.name).partition(".")[0]: True for alias in node.names}
         elif isinstance(node, ast.Assign) or (isinstance(node, ast.AnnAssign) and node.value is not None):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             stored = (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-            found |= {each.id: True for each in stored if isinstance(each.ctx, ast.Store)}
+            names |= {each.id: True for each in stored if isinstance(each.ctx, ast.Store)}
         for block in BLOCKS:
             waiting += getattr(node, block, [])
-    return found
+    return names
 
 
 def _is_stub(node: ast.AST) -> bool:
@@ -179,7 +179,7 @@ def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
         answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
         answered = answered or (is_answer(cell) and name in filled)
         changed += answered
-        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # text_02 is also in other notebooks
+        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # text_02 is in other notebooks too
         prompt = is_answer(cell) and cell.cell_type == "markdown"  # all prompts have the same words
         cells += answered or known or (cell.source.strip() in texts and not prompt)
     return Holdings(cells, changed)
@@ -213,9 +213,9 @@ def other_assignment(
     held = names_held(submitted)
     best, most = None, 0
     for assignment, names in others.items():
-        there = {name for name, answer in names.items() if answer} - here.keys()
+        theirs = {name for name, answer in names.items() if answer} - here.keys()
         ours = {name for name, answer in here.items() if answer} - names.keys()
-        count, few = len(there & held), len(ours & held)
-        if count > most and (few == 0 or (4 * few <= len(ours) and 2 * count >= len(there) and count > 3 * few)):
+        count, few = len(theirs & held), len(ours & held)
+        if count > most and (few == 0 or (4 * few <= len(ours) and 2 * count >= len(theirs) and count > 3 * few)):
             best, most = assignment, count
     return best

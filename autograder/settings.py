@@ -70,7 +70,7 @@ def read_settings(folder: Path) -> Settings:
     """
     path = folder / FILE
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
+        entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
     except FileNotFoundError:
         return Settings()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -78,25 +78,25 @@ def read_settings(folder: Path) -> Settings:
     except OSError as error:  # the path is a folder, or the file belongs to another user
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     known = [each.name for each in fields(Settings)]
-    if unknown := [name for name in said if name not in known]:
+    if unknown := [name for name in entries if name not in known]:
         near = _nearest(unknown[0], known) if len(unknown) == 1 else ""
         raise ValueError(f"{path} says {', '.join(unknown)}; it may say {', '.join(known)}{near}")
-    for name, value in said.items():
+    for name, value in entries.items():
         kind, words = _KINDS.get(name, (str, 'a text in quotes, "…"'))
         if not isinstance(value, kind):
-            raise ValueError(f"{path}: {name} is {value!r}; it is to be {words}")
-    wrong = [name for name in said.get("assignments", []) if not isinstance(name, str)]
+            raise ValueError(f"{path}: {name} is {value!r}; it must be {words}")
+    wrong = [name for name in entries.get("assignments", []) if not isinstance(name, str)]
     if wrong:
-        raise ValueError(f"{path}: assignments has {wrong[0]!r}; it is to hold texts in quotes")
+        raise ValueError(f"{path}: assignments has {wrong[0]!r}; it must hold texts in quotes")
     for name in ("repository", "book"):
-        if said.get(name) and not re.fullmatch(r"https?://[^\s\"<>]+", said[name]):
-            raise ValueError(f"{path}: {name} is {said[name]!r}; it is to be an address, https://…")
-    if said.get("questions") and not re.fullmatch(r"(https?://|mailto:)[^\s\"<>]+", said["questions"]):
-        raise ValueError(f"{path}: questions is {said['questions']!r}; it is to be https://… or mailto:…")
-    if below := [name for name in said.get("due", {}) if name in known]:
+        if entries.get(name) and not re.fullmatch(r"https?://[^\s\"<>]+", entries[name]):
+            raise ValueError(f"{path}: {name} is {entries[name]!r}; it must be an address, https://…")
+    if entries.get("questions") and not re.fullmatch(r"(https?://|mailto:)[^\s\"<>]+", entries["questions"]):
+        raise ValueError(f"{path}: questions is {entries['questions']!r}; it must be https://… or mailto:…")
+    if below := [name for name in entries.get("due", {}) if name in known]:
         raise ValueError(f"{path}: {', '.join(below)} is below [due], and counts as a due date; write it above [due]")
-    due = {name: _moment(path, name, when) for name, when in said.get("due", {}).items()}
-    return Settings(**said | {"assignments": tuple(said.get("assignments", ())), "due": due})
+    due = {name: _moment(path, name, when) for name, when in entries.get("due", {}).items()}
+    return Settings(**entries | {"assignments": tuple(entries.get("assignments", ())), "due": due})
 
 
 _KINDS = {
@@ -113,9 +113,9 @@ def _nearest(wrong: str, names: Collection[str]) -> str:
 def _moment(path: Path, name: str, when: object) -> datetime:
     """Return a due date with a time zone. The default zone is this machine's; the default time is the end of the day."""
     if isinstance(when, date) and when.year not in YEARS:  # a datetime is a date too
-        raise ValueError(f"{path}: {name} is due in the year {when.year}; it is to be in {YEARS[0]} to {YEARS[-1]}")
+        raise ValueError(f"{path}: {name} is due in the year {when.year}; it must be in {YEARS[0]} to {YEARS[-1]}")
     if isinstance(when, datetime):
         return when if when.tzinfo else when.astimezone()
     if isinstance(when, date):
         return datetime.combine(when, time(23, 59, 59)).astimezone()
-    raise ValueError(f"{path}: {name} is due {when!r}; it is to be a date without quotes, 2026-10-12 20:00:00+02:00")
+    raise ValueError(f"{path}: {name} is due {when!r}; it must be a date without quotes, 2026-10-12 20:00:00+02:00")

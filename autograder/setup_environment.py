@@ -81,8 +81,8 @@ def install() -> None:
 
 def can_write(folder: Path) -> bool:
     """Whether a folder can be written; if it does not exist, whether it can be made."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    return os.access(there, os.W_OK)
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    return os.access(existing, os.W_OK)
 
 
 def install_system_packages(missing: dict[str, str]) -> None:

@@ -31,7 +31,7 @@ FORMULA = re.compile(
     rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-" and a number such as "-1" are no formulas
     r"[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b]"
 )
-END = "end"  # a row that we add at the end; if it is not read as a row, a quotation mark before it was not closed
+END = "end"  # a row that we add at the end. If it is not read as a row, a quotation mark before it has no second one
 
 
 @dataclass
@@ -84,26 +84,28 @@ def read_table(path: Path) -> Table:
 
 def _parse(path: Path, text: str, delimiter: str) -> Table:
     reader = csv.reader(io.StringIO(f"{text}\n{END}", newline=""), delimiter=delimiter)
-    found, begun = [], 1
+    numbered_rows, begun = [], 1
     for cells in reader:
         if any(cell.strip() for cell in cells):
-            found.append((begun, cells))
+            numbered_rows.append((begun, cells))
         begun = reader.line_num + 1
-    line, last = found.pop()
+    line, last = numbered_rows.pop()
     if last != [END]:
-        raise ValueError(f'{path}, line {line}: a quotation mark, ", begins a cell and none ends it; correct the row')
-    header = [title.strip() for title in found[0][1]] if found else []
+        raise ValueError(
+            f'{path}, line {line}: a cell begins with a quotation mark, ", and does not end with one; correct the row'
+        )
+    header = [title.strip() for title in numbered_rows[0][1]] if numbered_rows else []
     while header and not header[-1]:  # a spreadsheet writes empty columns too
         header.pop()
     rows = []
-    for line, cells in found[1:]:
+    for line, cells in numbered_rows[1:]:
         if any(cell.strip() for cell in cells[len(header) :]):
             raise ValueError(
                 f"{path}, line {line}: there are {len(cells)} cells, and {len(header)} columns have a title. "
                 f'Put a text that holds "{delimiter}" in quotation marks'
             )
         rows.append((cells + [""] * len(header))[: len(header)])
-    return Table(path, header, rows, [line for line, _ in found[1:]], delimiter)
+    return Table(path, header, rows, [line for line, _ in numbered_rows[1:]], delimiter)
 
 
 def write_table(header: Iterable[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> str:
@@ -150,7 +152,7 @@ def _text_of(path: Path) -> str:
             'as "CSV UTF-8"'
         ) from None
     if "\0" in text.partition("\n")[0]:
-        raise ValueError(f'{path} is no text. Save it in the spreadsheet as "CSV UTF-8"')
+        raise ValueError(f'{path} is not a text file. Save it in the spreadsheet as "CSV UTF-8"')
     return text.replace("\0", "\ufffd")  # a student's text may hold a zero character
 
 

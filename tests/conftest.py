@@ -117,7 +117,7 @@ def assert_whole(matrix: "Matrix") -> None:
     wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
     alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
     assert (wrong, alarms) == ([], [])
-    assert matrix.whole
+    assert matrix.is_complete
 
 
 def cases_of(each: "Exercise", seed: int) -> list[tuple[str, "Case"]]:

@@ -14,7 +14,7 @@ from test_cli import run
 from test_report import result
 
 from autograder.cli import main
-from autograder.commands.console import explaining_files
+from autograder.commands.console import explain_file_errors
 from autograder.course.course import Assignment, Course
 from autograder.files import write_atomically
 
@@ -102,7 +102,7 @@ def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, n
         ("roster.csv", "is not a plain file"),
         ("course.toml", "Is a directory"),
         ("regrade-requests.csv", "is not a plain file"),
-        ("gradebook.db", "It is to be a plain file"),
+        ("gradebook.db", "It must be a plain file"),
         (f"report/{NAME}/scores.csv", "move away what is there"),
     ],
 )
@@ -126,7 +126,7 @@ def test_file_instead_of_a_folder_is_said(course: Course) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("ALTER TABLE student DROP COLUMN last_name", 'another version of nbgrader: give "nbgrader db upgrade"'),
+        ("ALTER TABLE student DROP COLUMN last_name", 'another version of nbgrader: run "nbgrader db upgrade"'),
         (None, "It is damaged, or something else"),
     ],
     ids=["old", "no database"],
@@ -157,4 +157,4 @@ def test_mistake_of_ours_still_shows_where_it_was_made(tmp_path: Path) -> None:
             raise error
 
         with pytest.raises(type(error)):
-            explaining_files(fail)(course=tmp_path)
+            explain_file_errors(fail)(course=tmp_path)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, print_json, say, say_of_others, show, stopped, stopping_at
+from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others, show
 from autograder.imports import ROOT
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202e right \x08\x08 \r over \x00 \u2028 end"
@@ -25,7 +25,7 @@ def table() -> Table:
 
 def stop() -> None:
     """End a command as `answer` does if a column is missing."""
-    with pytest.raises(typer.Exit), stopping_at(ValueError):
+    with pytest.raises(typer.Exit), exit_on(ValueError):
         raise ValueError(f"regrade-requests.csv has the columns {HOSTILE}")
 
 
@@ -34,8 +34,8 @@ WAYS: dict[str, Callable[[], object]] = {
     "say_of_others": lambda: say_of_others(HOSTILE),
     "show": lambda: show(escape(HOSTILE), f"[red]{escape(HOSTILE)}[/]"),
     "table": lambda: show(table()),
-    "stopped": lambda: stopped(HOSTILE),
-    "stopping_at": stop,
+    "error_exit": lambda: error_exit(HOSTILE),
+    "exit_on": stop,
     "err": lambda: err.print(escape(HOSTILE)),
     "bars": lambda: Bars().say(HOSTILE),
     "json": lambda: print_json({HOSTILE: [HOSTILE]}),
@@ -60,7 +60,7 @@ def test_json_stays_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_error_of_two_lines_cannot_look_like_two_errors(capfd: pytest.CaptureFixture[str]) -> None:
     """Does a line break in a stranger's text never begin a new line of ours?"""
-    stopped("the column a\nautograder: all is well")
+    error_exit("the column a\nautograder: all is well")
     assert "\nautograder" not in capfd.readouterr().err
 
 

@@ -12,7 +12,7 @@ from autograder.checks.debugging.probes import judge_trial
 from autograder.checks.debugging.student_tests import ExerciseInTests
 from autograder.checks.vit import checkpoint
 from autograder.judge import catalogue
-from autograder.judge.compare import WrongAnswer, judge, said_of_unwritten
+from autograder.judge.compare import WrongAnswer, judge, message_of_unwritten
 from autograder.judge.exercise import Exercise, Function, exercises_of, seeded
 from autograder.judge.line_measure import mutations_with_lines
 from autograder.judge.overwritten import overwritten
@@ -54,15 +54,15 @@ def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambd
         mutations: The number of mutations to try in each exercise, in addition to all known mistakes.
         progress: Called for each exercise.
     """
-    found: dict[tuple[str, str], Message] = {}
+    messages: dict[tuple[str, str], Message] = {}
     exercises = exercises_of(stem).values()
     with seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for done, exercise in enumerate(exercises, 1):
             for message in _messages_of(exercise, stem, seed, mutations):
-                found.setdefault(_key(message), message)
+                messages.setdefault(_key(message), message)
             progress(stem, done, len(exercises))
-    return [*found.values(), *(_of_files() if stem == "vit" else ())]
+    return [*messages.values(), *(_messages_of_files() if stem == "vit" else ())]
 
 
 def _key(message: Message) -> tuple[str, str]:
@@ -75,9 +75,11 @@ def _key(message: Message) -> tuple[str, str]:
 
 
 def _messages_of(exercise: Exercise, stem: str, seed: int, mutations: int) -> Iterator[Message]:
-    yield Message(exercise.name, "not written", f"{exercise.name}: {said_of_unwritten(exercise.name, exercise.name)}")
+    yield Message(
+        exercise.name, "not written", f"{exercise.name}: {message_of_unwritten(exercise.name, exercise.name)}"
+    )
     for other in exercise.uses:
-        yield Message(exercise.name, f"{other} not written", said_of_unwritten(exercise.name, other))
+        yield Message(exercise.name, f"{other} not written", message_of_unwritten(exercise.name, other))
     answer, notebook = getattr(exercise.answers, exercise.name), {exercise.name: 1, "np": 1, "torch": 1, "len": 1}
     for written, libraries in (((answer,), vars(exercise.answers)), ((1,), {})):
         if text := overwritten(written, notebook, libraries, [exercise.name]):
@@ -91,7 +93,7 @@ def _messages_of(exercise: Exercise, stem: str, seed: int, mutations: int) -> It
     tried = list(mutations_with_lines(stem, exercise))
     for mutation in random.Random(seed).sample(tried, min(mutations, len(tried))):
         if (function := mutation.function()) is not None:
-            answer = f"{mutation.style}, line {mutation.line}: {mutation.said}"
+            answer = f"{mutation.style}, line {mutation.line}: {mutation.change}"
             yield from (Message(exercise.name, answer, text) for text in _texts(exercise, function, seed))
 
 
@@ -111,7 +113,7 @@ def _refuse(candidate: Function) -> None:
     raise AssertionError("no")
 
 
-def _of_files() -> Iterator[Message]:
+def _messages_of_files() -> Iterator[Message]:
     """Yield the messages about a file of weights that cannot be used, or that recognises too few images."""
     name, shapes = "vit.pt", checkpoint.expected()
     good = {key: {"type": "Tensor", "shape": shape, "numbers": torch.zeros(shape)} for key, shape in shapes.items()}

@@ -8,17 +8,17 @@ import torch
 from torch import nn
 
 
-def found(module, name):
+def find_parameter(module, name):
     """Return the parameter of that name, or None; `weight` and `bias` may replace `scale` and `shift`."""
     for word in name.split("."):
-        there, other = getattr(module, word, None), {"scale": "weight", "shift": "bias"}.get(word)
-        module = getattr(module, other, None) if there is None and other else there
+        part, other_name = getattr(module, word, None), {"scale": "weight", "shift": "bias"}.get(word)
+        module = getattr(module, other_name, None) if part is None and other_name else part
     return module if isinstance(module, nn.Parameter) else None
 
 
-def looked_up(module, names):
-    """Return parameters by name, and the names of all others. If one is missing, raise an error if others exist."""
-    parameters = {name: found(module, name) for name in names}
+def find_parameters(module, names):
+    """Return parameters by name, and the names of all others. If others exist instead of a parameter, raise an error."""
+    parameters = {name: find_parameter(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
     missing = [name for name, parameter in parameters.items() if parameter is None]

@@ -1,8 +1,7 @@
 """The steps of a softmax and of attention, which several assignments share. The key of a step is its text in a message.
 
-A step is an array, or a tuple with three parts: an array, "+" or "*", and an axis. A tuple means that a change of
-the step does not affect later steps. The change adds a number to each row along the axis ("+"), or multiplies each row
-by a number ("*").
+A step is an array, or a tuple with three parts: an array, "+" or "*", and an axis. A tuple means that the steps after it
+stay the same if a number is added to each row along the axis ("+"), or if a number multiplies each row ("*").
 """
 
 from collections.abc import Callable
@@ -58,7 +57,7 @@ def attention(queries: Array, keys: Array, values: Array, mask: Array | None = N
 def arrays(steps: dict[str, Any]) -> Steps:
     """Convert the tensors of steps to arrays."""
     return {
-        said: step.detach().double().numpy() if isinstance(step, torch.Tensor) else step for said, step in steps.items()
+        text: step.detach().double().numpy() if isinstance(step, torch.Tensor) else step for text, step in steps.items()
     }
 
 
@@ -78,6 +77,6 @@ def in_float64(steps: Callable[..., Steps | None]) -> Callable[..., Steps | None
     return computed
 
 
-def results_alone(*_arguments: Any) -> Steps:
+def no_steps(*_arguments: Any) -> Steps:
     """Return no steps: an answer in one step has only its result."""
     return {}

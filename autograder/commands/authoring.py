@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, print_json, say, show, stopped, stopping_at
+from autograder.commands.console import err, error_exit, exit_on, print_json, say, show
 from autograder.commands.options import COURSE, CourseOption
 from autograder.commands.selection import all_assignments
 
@@ -28,16 +28,16 @@ def build(
     from autograder.publish.build import build_all, stale_files
     from autograder.publish.generated import source_digests, write_manifest
 
-    with stopping_at(ValueError):
+    with exit_on(ValueError):
         stale = stale_files()
     if check and stale:
         for path in stale:
-            said = f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".'
-            err.print(said, soft_wrap=True)
+            message = f'{path} is stale: its source changed, or it was edited by hand. Run "make exercises".'
+            err.print(message, soft_wrap=True)
         raise typer.Exit(1)
     if not check and (stale or everything):
         digests = source_digests()
-        with stopping_at(ValueError), Bars() as bars:
+        with exit_on(ValueError), Bars() as bars:
             files = build_all(everything=everything, progress=bars)
         for path, text in files.items():
             if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
@@ -64,7 +64,7 @@ def student_version(
     from autograder.publish.student_version import write_student_version
     from autograder.settings import read_settings
 
-    with stopping_at(ValueError):
+    with exit_on(ValueError):
         settings = read_settings(course)
         settings.check_names(course, all_assignments())
         names = write_student_version(students, settings, [each.strip() for each in only.split(",")] if only else None)
@@ -89,8 +89,8 @@ def book(
     from autograder.publish.book import BookError, build_book, find_browser
 
     if solutions and not (pdf or epub):
-        raise stopped("the book's pages always have the answers: use --solutions only with --pdf or --epub")
-    with stopping_at(BookError), Bars() as bars:
+        raise error_exit("the book's pages always have the answers: use --solutions only with --pdf or --epub")
+    with exit_on(BookError), Bars() as bars:
         if pdf:
             find_browser()  # checked first, because building the pages takes minutes
         page = build_book(progress=bars)
@@ -104,7 +104,7 @@ def book(
     if pdf:
         from autograder.publish.pdf import print_book
 
-        with stopping_at(BookError), Bars() as bars:
+        with exit_on(BookError), Bars() as bars:
             path = print_book(solutions=solutions, progress=bars)
         say(f"PDF: {path}")
 
@@ -116,7 +116,7 @@ def record(
     from autograder.publish.book import BookError, record_chapter
 
     for chapter in chapters:
-        with stopping_at(BookError, OSError), Bars() as bars:
+        with exit_on(BookError, OSError), Bars() as bars:
             path = record_chapter(chapter, progress=bars)
         say(f"written  {path}")
 
@@ -136,14 +136,14 @@ def mutants(
     stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]
     if not names:
-        raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+        raise error_exit(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
     seed = secrets.randbits(31) if seed is None else seed
-    with stopping_at(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
+    with exit_on(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(name, stems[name], seed, bars) for name in names]
     if as_json:
         print_json([matrix.to_dict() for matrix in matrices])
     else:
         for matrix in matrices:
             show(matrix_table(matrix), *matrix_in_words(matrix))
-    if not all(matrix.whole for matrix in matrices):
+    if not all(matrix.is_complete for matrix in matrices):
         raise typer.Exit(1)

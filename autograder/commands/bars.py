@@ -44,7 +44,7 @@ class Bars(Progress):
         super().__init__(*columns, console=err, disable=not err.is_terminal)
         self._bars: dict[str, TaskID] = {}
         self._current: TaskID | None = None
-        self._said = ""
+        self._last_message = ""
         self._ended = threading.Event()
 
     def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
@@ -61,7 +61,7 @@ class Bars(Progress):
 
     def say(self, text: str) -> None:
         """Say at once what the command is doing, before there is anything to count."""
-        self._said = text
+        self._last_message = text
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Bars(Progress):
 
     def _say_how_far(self) -> None:
         if self.disable and self._current is None:
-            self.say(self._said or "working")
+            self.say(self._last_message or "working")
         elif self.disable:
             task = self._tasks[self._current]
             text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"

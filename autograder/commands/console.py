@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
-from autograder.files import shown
+from autograder.files import printable
 
 
 class _SafeConsole(Console):
@@ -31,7 +31,7 @@ class _SafeConsole(Console):
             if segment.control or all(line.isprintable() for line in segment.text.split("\n")):
                 yield segment
             else:
-                yield Segment("\n".join(map(shown, segment.text.split("\n"))), segment.style)
+                yield Segment("\n".join(map(printable, segment.text.split("\n"))), segment.style)
 
 
 out, err = _SafeConsole(), _SafeConsole(stderr=True)
@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 def say_of_others(text: str) -> None:
     """Print a line with text from others, such as students. Unprintable characters are replaced."""
-    say(shown(text))
+    say(printable(text))
 
 
 def show(*what: RenderableType) -> None:
@@ -59,7 +59,7 @@ def print_json(data: object) -> None:
     sys.stdout.write("".join(safe) + "\n")
 
 
-def stopped(error: object) -> typer.Exit:
+def error_exit(error: object) -> typer.Exit:
     """Print an error in one line; return the exception that ends the command with 1.
 
     Further lines of an error are indented, so that none of them looks like a line of the program.
@@ -70,28 +70,30 @@ def stopped(error: object) -> typer.Exit:
 
 
 @contextmanager
-def stopping_at(*errors: type[Exception]) -> Iterator[None]:
+def exit_on(*errors: type[Exception]) -> Iterator[None]:
     """End the command with one line, instead of a traceback, when one of these errors is raised."""
     try:
         yield
     except errors as error:
-        raise stopped(error) from None
+        raise error_exit(error) from None
 
 
-# Errors that a person can correct, and how. Any other file error is a bug of the autograder, and shows its traceback.
+# How a person can correct an error of a file. Any other file error is a bug of the autograder, and shows its traceback.
 REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room on the disk"),
     **dict.fromkeys(
-        (errno.EROFS, errno.EACCES, errno.EPERM), "make it a file and a folder that you may read and write"
+        (errno.EROFS, errno.EACCES, errno.EPERM),
+        "change the permissions so that you can read and write it and its folder",
     ),
     **dict.fromkeys(
-        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST), "move away what is there, a folder instead of a file or a file"
+        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST),
+        "move away what is there: a folder is where a file must be, or a file where a folder must be",
     ),
     **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG), "check the disk and its folders"),
 }
 
 
-def explaining_files(command: Callable[..., None]) -> Callable[..., None]:
+def explain_file_errors(command: Callable[..., None]) -> Callable[..., None]:
     """End a command with one line, instead of a traceback, when a file of its course cannot be read or written."""
 
     @functools.wraps(command)
@@ -102,9 +104,9 @@ def explaining_files(command: Callable[..., None]) -> Callable[..., None]:
             course = options.get("course")
             if course is None or error.errno not in REMEDIES or not _is_below(error.filename, course):
                 raise
-            raise stopped(
+            raise error_exit(
                 f"{os.fsdecode(error.filename)}: {error.strerror}; {REMEDIES[error.errno]}, and run the command again. "
-                "What was graded is kept"
+                "Finished results are kept"
             ) from None
 
     return run

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, print_json, say, say_of_others, show, stopped, stopping_at
+from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others, show
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -18,7 +18,7 @@ from autograder.commands.options import (
     CourseOption,
     JsonOption,
 )
-from autograder.commands.selection import all_assignments, chosen, course_in, stop_if_not_graded
+from autograder.commands.selection import all_assignments, course_in, select_assignments, stop_if_not_graded
 
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Result
@@ -71,7 +71,7 @@ def grade(
 
     options = dict(seed=seed, regrade=regrade, cluster=cluster, sandboxed=not no_sandbox)
     graded, failed, limits = [], False, Limits(forked=not fresh_kernels)
-    names = chosen(assignments, everything, course)
+    names = select_assignments(assignments, everything, course)
     with workers_for(names, limits, jobs, not no_sandbox) as workers:
         for name in names:
             try:
@@ -124,11 +124,11 @@ def grade_class(
             from autograder.grade.grade import grade, load_assignment
 
             options |= {"limits": limits, "workers": workers, "progress": bars}
-            with stopping_at(SandboxError, InstallationError, ValueError):
+            with exit_on(SandboxError, InstallationError, ValueError):
                 assignment = load_assignment(name)
                 return assignment, grade(course_in(folder), assignment, **options)
     except KeyboardInterrupt:
-        text = f"stopped; this run graded {bars.states.total()}. The same command goes on with the others."
+        text = f"stopped; this run graded {bars.states.total()}. Run the same command to grade the others."
         err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
@@ -139,11 +139,11 @@ def show_scores(folder: Path, assignment: "Assignment", results: list["Result"])
     from autograder.report.tables import scores_table_of
 
     show(scores_table_of(course_in(folder), assignment, results))
-    looks = [result for result in results if result.state == NEEDS_A_LOOK]
-    for result in looks:
+    undecided = [result for result in results if result.state == NEEDS_A_LOOK]
+    for result in undecided:
         for question in result.questions:
             say_of_others(f"{result.student} needs a look: {question}")
-    if looks:
+    if undecided:
         say(
             f'To decide: "autograder settle STUDENT {assignment.name}" shows the questions and the answers to choose from.'
         )
@@ -165,25 +165,25 @@ def settle(
 
     A decision is valid until the files or the questions change.
     """
-    from autograder.course.settled import Decision, read_decisions, write_decision
+    from autograder.course.decisions import Decision, read_decisions, write_decision
     from autograder.grade.grade import load_assignment
 
     in_course = course_in(course)
-    with stopping_at(ValueError, OSError):
+    with exit_on(ValueError, OSError):
         loaded = load_assignment(assignment)
         result, before = in_course.load_result(student, assignment), read_decisions(in_course.root, assignment)
-        found = in_course.find_files(student, loaded)
+        sorted_files = in_course.find_files(student, loaded)
         decision = before.get(student) or Decision([], "")
         if file:
-            new = loaded.wanted.decide(found, file)
+            new = loaded.wanted.decide(sorted_files, file)
             files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
             write_decision(in_course.root, assignment, student, replace(decision, files=files))
             say_of_others(f"Settled: {file} counts.")
             say(f"Run autograder grade {assignment}: it is graded.")
             return
-        several = loaded.wanted.describe(found)
+        several = loaded.wanted.describe(sorted_files)
         if not several and (result is None or not result.questions):
-            raise stopped(f"{student} has no questions to settle in {assignment}")
+            raise error_exit(f"{student} has no questions to settle in {assignment}")
         for line in [*(result.questions if result else ()), *several]:
             say_of_others(line)
         if not keep or result is None:
@@ -203,23 +203,23 @@ def submit_check(
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Run the notebook in the grader's sandbox.")] = False,
 ) -> None:
     """Show what the grader would repair in a notebook, and the results of the visible tests. This gives no points."""
-    from autograder.files import Unreadable, shown
+    from autograder.files import Unreadable, printable
     from autograder.grade.submit_check import submit_check
     from autograder.imports import ROOT
     from autograder.sandbox.host.bubblewrap import SandboxError
 
     try:
-        assignment, receipt, said, questions = submit_check(file, ROOT / "exercises", sandbox)
+        assignment, receipt, results, questions = submit_check(file, ROOT / "exercises", sandbox)
     except (Unreadable, SandboxError, ValueError) as error:
-        raise stopped(f"{file}: {error}") from None
-    show(f"[bold]{escape(shown(file.name))}[/] is read as {assignment}.")
+        raise error_exit(f"{file}: {error}") from None
+    show(f"[bold]{escape(printable(file.name))}[/] is read as {assignment}.")
     show("Nothing needs repair." if not receipt else "The grader would repair:")
     for entry in receipt:
         show(f"  - {escape(entry)}")
     for question in questions:
         show(f"[red]A person would be asked:[/] {escape(question)}")
-    for name, text in said:
+    for name, text in results:
         well = "is there, and can be used" if "." in name else "passes the visible tests"
         show(f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}")
-    if any(text for _, text in said):
+    if any(text for _, text in results):
         raise typer.Exit(1)

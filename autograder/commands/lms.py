@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, print_json, say, say_of_others, stopped, stopping_at
+from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -20,8 +20,8 @@ from autograder.commands.options import (
     ShowOption,
     WorksheetOption,
 )
-from autograder.commands.selection import chosen, course_in, graded_class, stop_if_not_graded
-from autograder.files import shown
+from autograder.commands.selection import course_in, graded_class, select_assignments, stop_if_not_graded
+from autograder.files import printable
 
 SYSTEMS = ("moodle", "canvas", "csv")
 
@@ -45,7 +45,7 @@ def collect(
     from autograder.grade.grade import load_assignment
     from autograder.lms.collect import collect
 
-    with stopping_at(ValueError, OSError):
+    with exit_on(ValueError, OSError):
         loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
         with Bars() as bars:
             lines = collect(course_in(course), loaded, paths, sheet, bars)
@@ -58,10 +58,10 @@ def collect(
                 if line.why:
                     say_of_others(f"{'':12}  {line.why}")
         counts = Counter(line.outcome for line in lines)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        say(said)
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        say(summary)
     if any(line.outcome == "refused" and not line.student for line in lines):
-        raise stopped("something was not collected at all; see the list above")
+        raise error_exit("something was not collected at all; see the list above")
 
 
 def export(
@@ -94,15 +94,15 @@ def export(
     from autograder.report.feedback import write_feedback
 
     if system not in SYSTEMS:
-        raise stopped(f"there is no format {system!r}; there is: {', '.join(SYSTEMS)}")
-    names = chosen(assignments, everything, course)
+        raise error_exit(f"there is no format {system!r}; there is: {', '.join(SYSTEMS)}")
+    names = select_assignments(assignments, everything, course)
     for option, given in (("--worksheet", worksheet and system == "moodle"), ("--out", folder), ("--column", column)):
         if given and len(names) > 1:
-            raise stopped(f"{option} is for one assignment, and there are {len(names)}: {', '.join(names)}")
+            raise error_exit(f"{option} is for one assignment, and there are {len(names)}: {', '.join(names)}")
     graded = [graded_class(name, course) for name in names]
     options = {"folder": folder, "column": column, "allow_waiting": allow_waiting}
     done = {}
-    with stopping_at(ValueError, OSError):
+    with exit_on(ValueError, OSError):
         sheet = read_worksheet(worksheet) if worksheet else None
         # all exports have to be complete before anything is written
         ready = [prepare_export(*each, system, worksheet=sheet, **options) for each in graded]
@@ -117,7 +117,7 @@ def export(
         for path in (path for each in done.values() for path in each.files):
             say(f"written  {path}")
         for warning in (warning for each in done.values() for warning in each.warnings):
-            err.print(f"[yellow]look at[/]  {escape(shown(warning))}", soft_wrap=True, highlight=False)
+            err.print(f"[yellow]look at[/]  {escape(printable(warning))}", soft_wrap=True, highlight=False)
     stop_if_not_graded(result for *_, results in graded for result in results)
 
 
@@ -130,8 +130,8 @@ def forget(
     from autograder.course.forget import forget
 
     if not yes:
-        typer.confirm(f"Delete all data of {shown(student)} in {course}? You cannot undo this", abort=True)
-    with stopping_at(ValueError):
+        typer.confirm(f"Delete all data of {printable(student)} in {course}? You cannot undo this", abort=True)
+    with exit_on(ValueError):
         done = forget(course_in(course), student)
     for what in done:
         say_of_others(f"deleted  {what}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import say, stopped
+from autograder.commands.console import error_exit, say
 from autograder.commands.selection import all_assignments
 
 
@@ -26,11 +26,11 @@ def messages(
     stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]
     if not names:
-        raise stopped(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+        raise error_exit(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
     seed = secrets.randbits(31) if seed is None else seed
     for name in names:
         with Bars() as bars:
-            found = messages_of(stems[name], seed, mutations, bars)
-        say(f"# {name}: {len(found)} messages (seed {seed})\n")
-        for message in found:
+            test_messages = messages_of(stems[name], seed, mutations, bars)
+        say(f"# {name}: {len(test_messages)} messages (seed {seed})\n")
+        for message in test_messages:
             say(f"## {message.exercise}, {message.answer}\n{message.text}\n")

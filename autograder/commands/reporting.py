@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import print_json, say, say_of_others, stopping_at
+from autograder.commands.console import exit_on, print_json, say, say_of_others
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -15,7 +15,13 @@ from autograder.commands.options import (
     JsonOption,
     ShowOption,
 )
-from autograder.commands.selection import all_graded_classes, chosen, course_in, graded_class, stop_if_not_graded
+from autograder.commands.selection import (
+    all_graded_classes,
+    course_in,
+    graded_class,
+    select_assignments,
+    stop_if_not_graded,
+)
 
 
 def feedback(
@@ -28,7 +34,7 @@ def feedback(
     """Write a feedback page for each student with a score: COURSE/feedback/STUDENT/ASSIGNMENT/."""
     from autograder.report.feedback import write_feedback
 
-    graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
+    graded = [graded_class(name, course) for name in select_assignments(assignments, everything, course)]
     written = {}
     for in_course, assignment, results in graded:
         with Bars() as bars:
@@ -54,7 +60,7 @@ def report(
     from autograder.report.course_page import course_table, write_course_page
     from autograder.report.report import write_report
 
-    graded = [graded_class(name, course) for name in chosen(assignments, everything, course)]
+    graded = [graded_class(name, course) for name in select_assignments(assignments, everything, course)]
     pages = {assignment.name: write_report(in_course, assignment, results) for in_course, assignment, results in graded}
     everybody = [(assignment, results) for _, assignment, results in all_graded_classes(course, graded)]
     page = write_course_page(course_in(course), everybody)
@@ -80,12 +86,12 @@ def similarity(
     """
     from autograder.report.similarity import write_similarity
 
-    said = {}
-    for name in chosen(assignments, everything, course):
+    output = {}
+    for name in select_assignments(assignments, everything, course):
         graded = graded_class(name, course)
         with Bars() as bars:
             page, pairs, files = write_similarity(*graded, bars)
-        said[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
+        output[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
         if not as_json:
             for pair in pairs:
                 say_of_others(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")
@@ -95,7 +101,7 @@ def similarity(
             count = len(pairs) + sum(map(len, files.values()))
             say(f"{name}: {count} to look at. This is not a proof. {page}")
     if as_json:
-        print_json(said)
+        print_json(output)
 
 
 def answer(
@@ -111,6 +117,6 @@ def answer(
     """
     from autograder.course.regrade_requests import answer_request
 
-    with stopping_at(ValueError):
+    with exit_on(ValueError):
         answer_request(course.resolve(), student, assignment, part, text)
     say(f'Answered. Run "autograder feedback {assignment}" to write the page again.')

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from autograder.commands.console import stopped, stopping_at
+from autograder.commands.console import error_exit, exit_on
 
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Course, Result
@@ -28,23 +28,23 @@ def course_in(folder: Path) -> "Course":
     from autograder.course.regrade_requests import read_requests
 
     course = Course(folder)
-    with stopping_at(ValueError):
+    with exit_on(ValueError):
         course.settings.check_names(course.root, all_assignments())
         read_requests(course.root)
     return course
 
 
-def chosen(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
+def select_assignments(names: list[str] | None, everything: bool, folder: Path) -> list[str]:
     """Return the assignments of a command: the named ones, or all that somebody has submitted."""
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
     known, course = all_assignments(), course_in(folder)
     if unknown := next((name for name in names or () if name not in known), None):
-        raise stopped(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
-    found = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
-    if not found:
-        raise stopped(f"nobody has submitted anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
-    return found
+        raise error_exit(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
+    selected = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
+    if not selected:
+        raise error_exit(f"nobody has submitted anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+    return selected
 
 
 def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
@@ -52,12 +52,12 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
     from autograder.grade.grade import load_assignment
 
     course = course_in(folder)
-    with stopping_at(ValueError):
+    with exit_on(ValueError):
         assignment = load_assignment(name)
     results = course.load_results(name)
     if not results:
-        said = f'run "autograder grade {name} --course {folder}" first'
-        raise stopped(f"nothing of {name} is graded in {course.root}; {said}")
+        advice = f'run "autograder grade {name} --course {folder}" first'
+        raise error_exit(f"nothing of {name} is graded in {course.root}; {advice}")
     return course, assignment, results
 
 
@@ -65,14 +65,14 @@ def all_graded_classes(
     folder: Path, known: Iterable[tuple["Course", "Assignment", list["Result"]]] = ()
 ) -> list[tuple["Course", "Assignment", list["Result"]]]:
     """Return `graded_class` of every assignment with results. The `known` classes are not loaded again."""
-    found = {each[1].name: each for each in known}
-    graded = [name for name in all_assignments() if name in found or course_in(folder).load_results(name)]
-    return [found.get(name) or graded_class(name, folder) for name in graded]
+    loaded = {each[1].name: each for each in known}
+    graded = [name for name in all_assignments() if name in loaded or course_in(folder).load_results(name)]
+    return [loaded.get(name) or graded_class(name, folder) for name in graded]
 
 
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
     """Let a command fail if an error of the grader left a student without a score."""
     failed = [result for result in results if result.state == "not graded"]
     if failed:
-        said = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
-        raise stopped(f"{len(failed)} not graded, because the grader failed; they have no score. {said}")
+        reasons = "; ".join(f"{result.student}: {result.why}" for result in failed[:3])
+        raise error_exit(f"{len(failed)} not graded, because the grader failed; they have no score. {reasons}")

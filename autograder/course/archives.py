@@ -58,21 +58,21 @@ def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> 
     if path.is_symlink():
         raise Unreadable("it is a link; name what it points to")
     if path.is_dir():
-        yield from of_folder(path)
+        yield from folder_members(path)
     elif path.exists() and is_single(path):
-        yield _plain(path, path.name)
+        yield _file_member(path, path.name)
     elif path.is_file():
-        yield from _of_zip(stack.enter_context(path.open("rb")), stack)
+        yield from _zip_members(stack.enter_context(path.open("rb")), stack)
     else:
         raise Unreadable("there is no such file or folder")
 
 
-def _plain(file: Path, name: str) -> Member:
+def _file_member(file: Path, name: str) -> Member:
     when = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
     return Member(writable(name), partial(read_plain_file, file), partial(read_plain_file, file, start=START), when)
 
 
-def of_folder(path: Path) -> Iterator[Member]:
+def folder_members(path: Path) -> Iterator[Member]:
     """List the files of a folder. Hidden folders are skipped.
 
     Raises:
@@ -91,10 +91,10 @@ def of_folder(path: Path) -> Iterator[Member]:
             if count > MAX_MEMBERS:
                 raise Unreadable(f"it has more than {MAX_MEMBERS:,} files")
             file = Path(here, name)
-            yield _plain(file, file.relative_to(path).as_posix())
+            yield _file_member(file, file.relative_to(path).as_posix())
 
 
-def unpacked(name: str, data: bytes) -> list[Member]:
+def unpack(name: str, data: bytes) -> list[Member]:
     """List the files of an archive that a student submitted: zip, tar, tar.gz, or one file that was packed by gzip.
 
     Args:
@@ -102,53 +102,53 @@ def unpacked(name: str, data: bytes) -> list[Member]:
         data: The archive.
 
     Raises:
-        Unreadable: the data is no archive, or the archive is too large.
+        Unreadable: the data is not an archive, or the archive is too large.
     """
     if data[:4] == b"PK\x03\x04":
-        found = list(_of_zip(io.BytesIO(data), ExitStack()))
+        listed = list(_zip_members(io.BytesIO(data), ExitStack()))
     else:
         if data[:2] == b"\x1f\x8b":
-            data = _unzipped(data)
+            data = _gunzip(data)
         if data[257:262] != b"ustar":
             last = re.sub(r"\.gz$", "", PurePosixPath(name).name, flags=re.I)
             return [_member(f"{name}/{last}", data, 0, len(data), None)]
-        found = list(_of_tar(data))
-    if len(found) > MAX_PACKED_MEMBERS:
+        listed = list(_tar_members(data))
+    if len(listed) > MAX_PACKED_MEMBERS:
         raise Unreadable(f"it has more than {MAX_PACKED_MEMBERS:,} files")
-    for member in found:
+    for member in listed:
         member.path = f"{name}/{member.path}"
-    return found
+    return listed
 
 
 def is_archive(start: bytes) -> bool:
-    """Whether `unpacked` can open a file that begins with these bytes."""
+    """Whether `unpack` can open a file that begins with these bytes."""
     return start[:4] == b"PK\x03\x04" or start[:2] == b"\x1f\x8b" or start[257:262] == b"ustar"
 
 
-def _part(data: bytes, begin: int, size: int) -> bytes:
+def _slice(data: bytes, begin: int, size: int) -> bytes:
     if size > MAX_BYTES:
         raise Unreadable(f"it has {size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read")
     return data[begin : begin + size]
 
 
-def _unzipped(data: bytes) -> bytes:
+def _gunzip(data: bytes) -> bytes:
     """Return the data that gzip packed."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        found = unpacker.decompress(data, MAX_PACKED + 1)
+        content = unpacker.decompress(data, MAX_PACKED + 1)
     except zlib.error as error:
         raise Unreadable(f"it cannot be unpacked: {error}") from None
-    if len(found) > MAX_PACKED or (len(found) > RATIO_FROM and len(found) > MAX_RATIO * len(data)):
+    if len(content) > MAX_PACKED or (len(content) > RATIO_FROM and len(content) > MAX_RATIO * len(data)):
         raise Unreadable(f"it unpacks to more than {MAX_PACKED / 2**20:.0f} MiB, or {MAX_RATIO} times its size")
-    return found
+    return content
 
 
 def _member(path: str, data: bytes, begin: int, size: int, when: datetime | None) -> Member:
-    start = partial(_part, data, begin, min(size, START))
-    return Member(writable(path), partial(_part, data, begin, size), start, when)
+    start = partial(_slice, data, begin, min(size, START))
+    return Member(writable(path), partial(_slice, data, begin, size), start, when)
 
 
-def _of_tar(data: bytes) -> Iterator[Member]:
+def _tar_members(data: bytes) -> Iterator[Member]:
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
             for info in islice(archive, MAX_PACKED_MEMBERS + 1):
@@ -159,7 +159,7 @@ def _of_tar(data: bytes) -> Iterator[Member]:
         raise Unreadable(f"it cannot be unpacked: {error}") from None
 
 
-def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
+def _zip_members(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
     _check_list(file)
     try:
         archive = stack.enter_context(zipfile.ZipFile(file))
@@ -167,7 +167,7 @@ def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
         raise Unreadable(f"it cannot be opened as a zip archive: {error}") from None
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len(infos) > MAX_MEMBERS:
-        raise Unreadable(f"it has {len(infos):,} files; at most {MAX_MEMBERS:,} are taken")
+        raise Unreadable(f"it has {len(infos):,} files; at most {MAX_MEMBERS:,} are allowed")
     total = sum(info.file_size for info in infos if is_notebook(info.filename))
     if total > MAX_TOTAL:
         raise Unreadable(f"its notebooks have {total / 2**30:.0f} GiB; at most {MAX_TOTAL / 2**30:.0f} are unpacked")
@@ -179,8 +179,8 @@ def _of_zip(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
                 name = name.encode("cp437").decode("utf-8")
             except UnicodeError:
                 pass
-        why_not = _why_not(info, times[info.filename])
-        read, start = partial(_read, archive, info, why_not), partial(_read, archive, info, why_not, START)
+        skip_reason = _reason_to_skip(info, times[info.filename])
+        read, start = partial(_read, archive, info, skip_reason), partial(_read, archive, info, skip_reason, START)
         yield Member(name, read, start, _when(info))
 
 
@@ -191,7 +191,7 @@ def _check_list(file: BinaryIO) -> None:
     tail = file.read()
     end, end64 = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
     if end < 0:
-        raise Unreadable("it is no zip archive")
+        raise Unreadable("it is not a zip archive")
     length = int.from_bytes(tail[end + 12 : end + 16], "little")
     if length == 0xFFFFFFFF and end64 >= 0:
         length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
@@ -199,7 +199,7 @@ def _check_list(file: BinaryIO) -> None:
         raise Unreadable(f"its list of members has {length / 2**20:.0f} MiB; the list of a class's download is shorter")
 
 
-def _why_not(info: zipfile.ZipInfo, times: int) -> str:
+def _reason_to_skip(info: zipfile.ZipInfo, times: int) -> str:
     """Return why a member is not read, or an empty string."""
     name, kind = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
     if ".." in name.split("/") or re.match(r"/|[A-Za-z]:", name) or set(name) & {"\\", "\0"}:
@@ -219,9 +219,9 @@ def _why_not(info: zipfile.ZipInfo, times: int) -> str:
     return ""
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, why_not: str, start: int | None = None) -> bytes:
-    if why_not:
-        raise Unreadable(why_not)
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, skip_reason: str, start: int | None = None) -> bytes:
+    if skip_reason:
+        raise Unreadable(skip_reason)
     try:
         with archive.open(info) as file:
             data = file.read(MAX_BYTES + 1 if start is None else start)  # the size in the list may be wrong

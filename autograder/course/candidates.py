@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course.archives import NOT_OPENED, Member, is_archive, unpacked
-from autograder.files import Unreadable, is_notebook, kind_of, shown
+from autograder.course.archives import NOT_OPENED, Member, is_archive, unpack
+from autograder.files import Unreadable, is_notebook, kind_of, printable
 from autograder.imports import ROOT
 from autograder.notebooks import read_notebook
 from autograder.publish.generated import exercise_of, sources
@@ -70,7 +70,7 @@ class Candidate:
 
 
 @dataclass
-class Found:
+class SortedFiles:
     """The files of a student, sorted by what they may be."""
 
     notebooks: list[Candidate] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Choice:
     """The file that counts among several, and why."""
 
     taken: Candidate
-    left: dict[str, str] = field(default_factory=dict)  # why each of the other files does not count, by name
+    reasons: dict[str, str] = field(default_factory=dict)  # why each of the other files does not count, by name
     question: str = ""  # question for a person, if the files do not decide
     contenders: list[Candidate] = field(default_factory=list)  # the taken file, and others that the question is about
     digest: str = ""  # digest of all candidates, if a person has to answer the question, or has answered it
@@ -120,82 +120,82 @@ class Wanted:
                 return True
         return folders[-1:] == ["book"]
 
-    def sort_out(self, members: Iterable[Member], *, is_explicit: bool = True) -> Found:
-        """Find what can count among the files of one student.
+    def sort_out(self, members: Iterable[Member], *, is_explicit: bool = True) -> SortedFiles:
+        """Find the files of one student that may count, and sort them.
 
         Args:
             members: The files.
-            is_explicit: Whether the files were submitted for this assignment. If not, files in the folder of another
-                assignment count only if their notebook holds cells of this one and no other notebook was found.
+            is_explicit: Whether the files were submitted for this assignment. If false, a file in the folder of another
+                assignment counts only in one case: no other notebook was found, and this notebook holds cells of this assignment.
         """
-        found = Found()
+        result = SortedFiles()
         away: list[Member] = []
         for member in members:
             if self.is_elsewhere(member.path):
                 away.append(member)
             else:
-                self._sort(member, found)
+                self._sort(member, result)
         brought: set[str] = set()
-        if not found.notebooks:
+        if not result.notebooks:
             brought = {member.path for member in away} if is_explicit else self._in_a_wrong_folder(away)
         for member in away:
             if member.path in brought:
-                self._sort(member, found)
+                self._sort(member, result)
             else:
-                found.elsewhere.append(member.path)
-        if len(found.notebooks) > MAX_CANDIDATES:
-            found.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
+                result.elsewhere.append(member.path)
+        if len(result.notebooks) > MAX_CANDIDATES:
+            result.notebooks.sort(key=lambda each: (-self.fit(each.name), each.name.count("/")))
             why = f"only {MAX_CANDIDATES} notebooks of a student are read"
-            found.others += [(each.name, why) for each in found.notebooks[MAX_CANDIDATES:]]
-            del found.notebooks[MAX_CANDIDATES:]
-        return found
+            result.others += [(each.name, why) for each in result.notebooks[MAX_CANDIDATES:]]
+            del result.notebooks[MAX_CANDIDATES:]
+        return result
 
     def _in_a_wrong_folder(self, members: list[Member]) -> set[str]:
         """Return the paths of notebooks that hold cells of this assignment, and of the requested files next to them."""
         notebooks = [member for member in members if is_notebook(member.path)]
         notebooks.sort(key=lambda member: -self.fit(member.path))
-        held = [_Held(Candidate(member.path, member.read), self) for member in notebooks[:MAX_CANDIDATES]]
-        own = {each.of.name for each in held if each.cells and not each.elsewhere}
+        contents = [_Content(Candidate(member.path, member.read), self) for member in notebooks[:MAX_CANDIDATES]]
+        own = {each.file.name for each in contents if each.cells and not each.elsewhere}
         folders = {PurePosixPath(name).parent for name in own}
         files = {member.path for member in members if self.file_for(member.path)}
         return own | {path for path in files if PurePosixPath(path).parent in folders}
 
-    def _sort(self, member: Member, found: Found, packed: bool = False) -> None:
-        """Add a file to its group in `found`, and each file of an archive to its own group."""
+    def _sort(self, member: Member, result: SortedFiles, packed: bool = False) -> None:
+        """Add a file to its group in `result`, and each file of an archive to its own group."""
         path = member.path
         when = member.when.timestamp() if member.when else 0
         candidate = Candidate(path, member.read, when, path.startswith(f"{OLDER}/"), path.startswith(f"{CLAIM}/"))
         if name := self.file_for(path):
-            found.files.setdefault(name, []).append(candidate)
+            result.files.setdefault(name, []).append(candidate)
             return
         if is_notebook(path):
-            found.notebooks.append(candidate)
+            result.notebooks.append(candidate)
             return
         try:
             start = member.start()
             if begins_notebook(start):
-                found.notebooks.append(candidate)
+                result.notebooks.append(candidate)
             elif packed or not is_archive(start):
                 if path.lower().endswith(NOT_OPENED) or (packed and is_archive(start)):
                     raise Unreadable("an archive of this kind is not opened")
-                found.others.append((path, NO_NOTEBOOK))
+                result.others.append((path, NO_NOTEBOOK))
             else:
-                before = len(found.notebooks), len(found.files)
-                for inner in unpacked(path, member.read()):
+                before = len(result.notebooks), len(result.files)
+                for inner in unpack(path, member.read()):
                     parts = inner.path.split("/")
                     if not (
                         inner.path.endswith("/") or any(part.startswith(("._", ".ipynb", "__MACOSX")) for part in parts)
                     ):
-                        self._sort(inner, found, packed=True)
-                if before == (len(found.notebooks), len(found.files)):
-                    found.others = [each for each in found.others if not each[0].startswith(f"{path}/")]
-                    found.others.append((path, NO_NOTEBOOK))
+                        self._sort(inner, result, packed=True)
+                if before == (len(result.notebooks), len(result.files)):
+                    result.others = [each for each in result.others if not each[0].startswith(f"{path}/")]
+                    result.others.append((path, NO_NOTEBOOK))
         except Unreadable as error:
             why = str(error)
             if path.lower().endswith(ARCHIVES):
-                found.notebooks.append(Candidate(path, raising(why), candidate.when))
+                result.notebooks.append(Candidate(path, failing_reader(why), candidate.when))
             else:
-                found.others.append((path, why))
+                result.others.append((path, why))
 
     def choose(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
         """Say which notebook counts.
@@ -212,54 +212,60 @@ class Wanted:
                 return Choice(
                     each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
                 )
-        held = [_Held(each, self) for each in candidates]
-        own = [each for each in held if not each.of.claim] or held
+        contents = [_Content(each, self) for each in candidates]
+        own = [each for each in contents if not each.file.claim] or contents
         readable = [each for each in own if not each.why]
-        newest = [each for each in readable if not each.of.older]
+        newest = [each for each in readable if not each.file.older]
         solved = [each for each in newest if each.is_solved] or [each for each in readable if each.is_solved]
-        rest = sorted(solved, key=_Held.by_answers, reverse=True)
-        best: list[_Held] = []
+        rest = sorted(solved, key=_Content.by_answers, reverse=True)
+        best: list[_Content] = []
         for each in rest:
             if not any(each.answers <= other.answers for other in best):
                 best.append(each)
-        taken = best[0] if best else max(readable or own, key=_Held.by_cells)
-        asked, question = self._question(taken, best, newest, held)
-        choice = Choice(taken.of, {each.of.name: _why_left(each, taken) for each in held if each is not taken})
+        taken = best[0] if best else max(readable or own, key=_Content.by_cells)
+        asked, question = self._question(taken, best, newest, contents)
+        choice = Choice(
+            taken.file, {each.file.name: _reason_against(each, taken) for each in contents if each is not taken}
+        )
         if question:
-            choice.question = f"{question}: which one counts? {said(taken.of.name)} was taken."
+            choice.question = f"{question}: which one counts? {short_name(taken.file.name)} was taken."
             choice.contenders, choice.digest = asked, digest
         return choice
 
     def _question(
-        self, taken: "_Held", best: list["_Held"], newest: list["_Held"], held: list["_Held"]
+        self, taken: "_Content", best: list["_Content"], newest: list["_Content"], contents: list["_Content"]
     ) -> tuple[list[Candidate], str]:
         """Return the candidates that a person has to choose from, and the question; both are empty if none is needed."""
-        claims = [each for each in held if each.of.claim and each.of.digest != taken.of.digest]
-        unread = [each for each in held if each.why and not each.of.claim and each.of.older == taken.of.older]
-        if claims and not taken.of.claim:
+        claims = [each for each in contents if each.file.claim and each.file.digest != taken.file.digest]
+        unread = [each for each in contents if each.why and not each.file.claim and each.file.older == taken.file.older]
+        if claims and not taken.file.claim:
             about, words = [taken, *claims], "submissions say that they are this student's"
         elif len(best) > 1:
             about, words = best, f"notebooks, {'both' if len(best) == 2 else 'all'} with changed answers"
-        elif best and taken.of.older and newest:
-            last = max(newest, key=_Held.by_cells)
-            earlier = said(taken.of.name)
-            words = f"the last attempt, {said(last.of.name)}, holds no changed answer; an earlier one, {earlier}, does"
-            return [taken.of, last.of], words
+        elif best and taken.file.older and newest:
+            last = max(newest, key=_Content.by_cells)
+            later, earlier = short_name(last.file.name), short_name(taken.file.name)
+            words = f"the last attempt, {later}, holds no changed answer; an earlier one, {earlier}, does"
+            return [taken.file, last.file], words
         elif not best and unread and not taken.why:
-            names = _listed([f"{said(each.of.name)} ({each.why})" for each in unread])
+            names = _listed([f"{short_name(each.file.name)} ({each.why})" for each in unread])
             words = (
-                f"{said(taken.of.name)} holds no changed answer, and what was submitted with it cannot be read: {names}"
+                f"{short_name(taken.file.name)} holds no changed answer, and what was submitted with it cannot be read: "
+                f"{names}"
             )
-            return [taken.of, *(each.of for each in unread)], words
+            return [taken.file, *(each.file for each in unread)], words
         else:
             return [], ""
         count = {2: "two", 3: "three"}.get(len(about), str(len(about)))
-        return [each.of for each in about], f"{count} {words}: {_listed([said(each.of.name) for each in about])}"
+        names = _listed([short_name(each.file.name) for each in about])
+        return [each.file for each in about], f"{count} {words}: {names}"
 
     def choose_file(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
         """Say which of several files next to the notebook counts. Their content shows only whether they differ."""
         taken = max(candidates, key=lambda each: (not each.older, self.fit(each.name), each.when, each.digest))
-        choice = Choice(taken, {each.name: f"{said(taken.name)} counts" for each in candidates if each is not taken})
+        choice = Choice(
+            taken, {each.name: f"{short_name(taken.name)} counts" for each in candidates if each is not taken}
+        )
         rivals = [each for each in candidates if self.fit(each.name) > 1 and not each.older]
         if len({each.digest for each in rivals}) < 2:
             return choice
@@ -269,46 +275,47 @@ class Wanted:
                 return Choice(
                     each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
                 )
-        names = _listed(sorted(said(each.name) for each in rivals))
-        question = f"{len(rivals)} files of weights: {names}: which one counts? {said(taken.name)} was taken."
-        return Choice(taken, choice.left, question, rivals, digest)
+        names = _listed(sorted(short_name(each.name) for each in rivals))
+        question = f"{len(rivals)} files of weights: {names}: which one counts? {short_name(taken.name)} was taken."
+        return Choice(taken, choice.reasons, question, rivals, digest)
 
-    def describe(self, found: Found | None) -> list[str]:
+    def describe(self, sorted_files: SortedFiles | None) -> list[str]:
         """Describe each notebook if there are several, and list the files that may be the same requested file."""
-        if found is None:
+        if sorted_files is None:
             return []
-        lines = [_Held(each, self).said() for each in found.notebooks] if len(found.notebooks) > 1 else []
-        for name, group in found.files.items():
-            lines += [f"{said(each.name)}: it may be {name}" for each in group if len(group) > 1]
+        notebooks = sorted_files.notebooks
+        lines = [_Content(each, self).description() for each in notebooks] if len(notebooks) > 1 else []
+        for name, group in sorted_files.files.items():
+            lines += [f"{short_name(each.name)}: it may be {name}" for each in group if len(group) > 1]
         return lines
 
-    def decide(self, found: Found | None, name: str) -> dict[str, str]:
+    def decide(self, sorted_files: SortedFiles | None, name: str) -> dict[str, str]:
         """Return the decision for `choose` that a file counts: its name, and the digest of all candidates.
 
         Raises:
             ValueError: there is no such file, or it is the only one.
         """
-        groups = [found.notebooks, *found.files.values()] if found else []
+        groups = [sorted_files.notebooks, *sorted_files.files.values()] if sorted_files else []
         for group in groups:
             for each in group:
-                if name in (each.name, said(each.name)) and len(group) > 1:
+                if name in (each.name, short_name(each.name)) and len(group) > 1:
                     return {each.name: _digest_of(group)}
-        names = [said(each.name) for group in groups if len(group) > 1 for each in group]
-        there = f"there are {_listed(names)}" if names else "there are no files to choose from"
-        raise ValueError(f"{name!r} is not one of several files; {there}")
+        names = [short_name(each.name) for group in groups if len(group) > 1 for each in group]
+        choices = f"there are {_listed(names)}" if names else "there are no files to choose from"
+        raise ValueError(f"{name!r} is not one of several files; {choices}")
 
 
-class _Held:
+class _Content:
     """The content of a candidate."""
 
-    def __init__(self, of: Candidate, wanted: Wanted) -> None:
-        self.of, self.fit = of, wanted.fit(of.name)
+    def __init__(self, candidate: Candidate, wanted: Wanted) -> None:
+        self.file, self.fit = candidate, wanted.fit(candidate.name)
         self.cells = self.changed = self.work = 0
         self.answers: frozenset[str] = frozenset()  # the texts of the cells that answer something
         self.elsewhere: str | None = None  # the other assignment to which the notebook belongs
         self.why = ""  # why it cannot be read
         try:
-            data = of.read()
+            data = candidate.read()
         except Unreadable as error:
             self.why = str(error)
             return
@@ -335,56 +342,58 @@ class _Held:
     def is_solved(self) -> bool:
         return self.changed > 0 and not self.elsewhere
 
-    def said(self) -> str:
+    def description(self) -> str:
         """Describe in words what the candidate holds."""
         if self.why:
-            return f"{said(self.of.name)}: it cannot be read: {self.why}"
+            return f"{short_name(self.file.name)}: it cannot be read: {self.why}"
         of_other = f"; it is the notebook of {self.elsewhere}" if self.elsewhere else ""
-        return f"{said(self.of.name)}: {self.cells} cells of the assignment, {self.changed} answers changed{of_other}"
+        name = short_name(self.file.name)
+        return f"{name}: {self.cells} cells of the assignment, {self.changed} answers changed{of_other}"
 
     def by_answers(self) -> tuple:
         """Return the sort key among candidates with changed answers."""
-        return self.changed, len(self.answers), self.cells, self.of.when, self.fit, self.work, self.of.digest
+        return self.changed, len(self.answers), self.cells, self.file.when, self.fit, self.work, self.file.digest
 
     def by_cells(self) -> tuple:
         """Return the sort key among candidates without changed answers."""
-        return not self.of.older, not self.elsewhere, self.cells, self.work, self.fit, self.of.when, self.of.digest
+        file = self.file
+        return not file.older, not self.elsewhere, self.cells, self.work, self.fit, file.when, file.digest
 
 
-def _why_left(each: _Held, taken: _Held) -> str:
+def _reason_against(each: _Content, taken: _Content) -> str:
     """Say why a candidate does not count."""
-    counts = f"{said(taken.of.name)} counts"
+    counts = f"{short_name(taken.file.name)} counts"
     if each.why:
         return f"it cannot be read: {each.why}"
-    if each.of.claim:
+    if each.file.claim:
         return f"another sender submitted it; {counts}"
-    if each.of.digest == taken.of.digest:
-        return f"it is the same file as {said(taken.of.name)}"
+    if each.file.digest == taken.file.digest:
+        return f"it is the same file as {short_name(taken.file.name)}"
     if each.elsewhere and not taken.elsewhere:
         return f"it is the notebook of {each.elsewhere}; {counts}"
-    if each.of.older:
-        return f"{said(taken.of.name)} is a later attempt"
+    if each.file.older:
+        return f"{short_name(taken.file.name)} is a later attempt"
     if not each.changed and taken.changed:
         return f"it holds no changed answer; {counts}"
     if each.answers <= taken.answers and each.changed:
-        return f"all its answers are in {said(taken.of.name)} too"
+        return f"all its answers are in {short_name(taken.file.name)} too"
     return counts
 
 
 def nothing_found(files: Iterable[tuple[str, str]]) -> str:
     """Say that a student submitted no notebook, and list the submitted files, each with what is wrong with it."""
     words = [(PurePosixPath(name).name, "" if why == NO_NOTEBOOK else f" ({why})") for name, why in files]
-    return f"submitted: {_listed(sorted(said(name) + why for name, why in words))}; no notebook was found"
+    return f"submitted: {_listed(sorted(short_name(name) + why for name, why in words))}; no notebook was found"
 
 
 @cache
 def _assignments() -> dict[str, dict[str, bool]]:
     """Return all assignments, each with the names of its cells and whether they are answers."""
-    found = {}
+    names_of = {}
     for source in sources():
         path = ROOT / exercise_of(source)
-        found[source.parent.name] = names_in(nbformat.read(path, as_version=4)) if path.exists() else {}
-    return found
+        names_of[source.parent.name] = names_in(nbformat.read(path, as_version=4)) if path.exists() else {}
+    return names_of
 
 
 def _kind(path: str) -> str:
@@ -397,7 +406,7 @@ def begins_notebook(start: bytes) -> bool:
     return bool(OF_NOTEBOOK.match(start.decode("utf-16" if wide else "utf-8-sig", errors="replace")))
 
 
-def raising(why: str) -> Callable[[], bytes]:
+def failing_reader(why: str) -> Callable[[], bytes]:
     """Return a reader for a file that cannot be read: it raises Unreadable."""
 
     def read() -> bytes:
@@ -406,9 +415,9 @@ def raising(why: str) -> Callable[[], bytes]:
     return read
 
 
-def said(name: str) -> str:
+def short_name(name: str) -> str:
     """Return a student's file name in a form that fits into a sentence."""
-    name = shown(name)
+    name = printable(name)
     return name if len(name) <= 100 else f"{name[:60]}…{name[-30:]}"
 
 

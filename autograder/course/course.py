@@ -22,20 +22,20 @@ from traitlets.config import Config, PyFileConfigLoader
 from autograder.cells import files_of, is_grade, is_locked
 from autograder.course import gradebook as tables
 from autograder.course import submissions
-from autograder.course.candidates import Found, Wanted
+from autograder.course.candidates import SortedFiles, Wanted
+from autograder.course.decisions import Decision, read_decisions
 from autograder.course.gradebook import (
     CHARACTERS,
     COURSE_ID,
     LENGTH,
     GradebookError,
     connected,
-    explaining,
+    explaining_errors,
     id_in_gradebook,
     in_utc,
     name_in_gradebook,
     read_url,
 )
-from autograder.course.settled import Decision, read_decisions
 from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
 from autograder.files import read_plain_file, write_atomically
@@ -58,6 +58,7 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
+OLD_FIELDS = {"otherwise": "settled_state"}  # names in earlier versions
 OLD_STATES = {"graded after mending": "graded after repair"}  # names in earlier versions  # codespell:ignore mending
 
 
@@ -79,7 +80,7 @@ class Result:
     recorded: bool = False  # whether the gradebook has it
     files: dict[str, str] = field(default_factory=dict)  # outcome of each requested file next to the notebook
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
-    otherwise: str = ""  # state after the questions are settled
+    settled_state: str = ""  # state after the questions are settled
     versions: str = ""  # versions that graded it, in words; empty in older records
 
     @property
@@ -88,11 +89,11 @@ class Result:
         return bool(self.checks)
 
     def ask(self, decision: Decision | None) -> None:
-        """Set the state to "needs a look" if no decision answers the questions, else to the state `otherwise`."""
+        """Set the state to "needs a look" if no decision answers the questions, else to the settled state."""
         answered = decision is not None and decision.content == self.content and decision.questions == self.questions
-        self.otherwise = self.otherwise or self.state
-        asks = self.questions and not answered and self.otherwise != "not graded"  # the next run grades it again
-        self.state = NEEDS_A_LOOK if asks else self.otherwise
+        self.settled_state = self.settled_state or self.state
+        asks = self.questions and not answered and self.settled_state != "not graded"  # the next run grades it again
+        self.state = NEEDS_A_LOOK if asks else self.settled_state
 
 
 @dataclass
@@ -202,7 +203,7 @@ class Course:
             from autograder.course import recording
 
             given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
-            with self.gradebook() as gradebook, recording.alone(gradebook):
+            with self.gradebook() as gradebook, recording.exclusive(gradebook):
                 recording.add_indexes(gradebook)
                 due = self.settings.due.get(assignment.name)
                 recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
@@ -270,7 +271,7 @@ class Course:
             GradebookError: it cannot be opened or written to. The message says what to do, and never shows a password.
         """
         if self._recorder is not None:
-            with explaining(self._recorder.url):
+            with explaining_errors(self._recorder.url):
                 yield self._recorder.gradebook
             return
         from autograder.course.recording import Recorder, opened  # this imports nbgrader, which takes seconds
@@ -288,7 +289,7 @@ class Course:
         """Read roster.csv, if there is one: each row has `id`, and first_name, last_name, email and other columns if known.
 
         Raises:
-            ValueError: the file is no table, has no column of ids, or has an id twice. The message names file and line.
+            ValueError: the file is not a table, has no column of ids, or has an id twice. The message names file and line.
         """
         path = self.root / "roster.csv"
         if not path.exists():
@@ -314,10 +315,10 @@ class Course:
         return sorted(name for name in self._names() if not _unfit(name))
 
     def unfit_names(self) -> dict[str, str]:
-        """Return, by a printable name, why a folder in submitted/ or a roster's entry can belong to no student."""
+        """Return why a folder in submitted/, or an entry of the roster, cannot belong to a student: by a printable name."""
         unfit = {name: why for name in self._names() if (why := _unfit(name))}
-        shown = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
-        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(shown.items())}
+        printable = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
+        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(printable.items())}
 
     def _names(self) -> set[str]:
         with self.reading() as db:
@@ -327,7 +328,7 @@ class Course:
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
         return names
 
-    def find_files(self, student: str, assignment: Assignment) -> Found | None:
+    def find_files(self, student: str, assignment: Assignment) -> SortedFiles | None:
         """Find which of a student's files may count; None if there is no folder of them.
 
         Raises:
@@ -339,7 +340,7 @@ class Course:
         """Read the student's notebook that counts; None if nothing was submitted.
 
         Raises:
-            Unreadable: something was submitted, but it is no plain file, or it is too large.
+            Unreadable: something was submitted, but it is not a plain file, or it is too large.
             ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
@@ -364,9 +365,12 @@ class Course:
     def load_result(self, student: str, assignment: str) -> Result | None:
         """Return the stored result of a submission; None if it or its executed notebook is missing or damaged."""
         try:
-            result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
-            result.state, result.otherwise = (OLD_STATES.get(each, each) for each in (result.state, result.otherwise))
-        except (FileNotFoundError, ValueError, TypeError):
+            stored = json.loads(self.result_path(student, assignment).read_text(encoding="utf-8"))
+            result = Result(**{OLD_FIELDS.get(name, name): value for name, value in stored.items()})
+            result.state, result.settled_state = (
+                OLD_STATES.get(each, each) for each in (result.state, result.settled_state)
+            )
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
         return result if not result.has_score or any(map(_is_whole, executed)) else None
@@ -433,12 +437,12 @@ class Course:
             with self._importable():
                 return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
         except Exception as error:  # the file is a program; its lines are not shown: one may hold a password
-            said = f"{type(error).__name__}: {error}"
-            raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({said}); correct it") from None
+            cause = f"{type(error).__name__}: {error}"
+            raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({cause}); correct it") from None
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Allow the import of a plugin in the folder, only within `with`, because workers inherit this import path."""
+        """Let Python import a plugin from the folder until `with` ends. Workers inherit the import path, and must not get it."""
         sys.path.append(str(self.root))
         try:
             yield
@@ -460,7 +464,7 @@ class Course:
                 except ValueError as error:
                     return (
                         None,
-                        f"When was it submitted? In {TIMESTAMP}, {error}. It counts as in time until that is known",
+                        f"When was it submitted? In {TIMESTAMP}, {error}. It counts as submitted in time until this is known",
                     )
         return None, ""
 
@@ -478,9 +482,10 @@ class Course:
     def scores(self, assignment: Assignment) -> dict[str, dict[str, tuple[float, bool]]]:
         """Return every grade of an assignment by student and cell, as (score, needs a person) pairs."""
         with self.reading() as db:
-            found = tables.grades(db, assignment.name)
+            grades = tables.grades(db, assignment.name)
         return {
-            student: {cell: (grade.score, grade.waits) for cell, grade in own.items()} for student, own in found.items()
+            student: {cell: (grade.score, grade.waits) for cell, grade in own.items()}
+            for student, own in grades.items()
         }
 
 
@@ -496,7 +501,7 @@ def _unfit(name: str) -> str:
     try:
         length = len(name.encode())
     except UnicodeEncodeError:
-        return "the name of the folder is no text; rename it"
+        return "the name of the folder is not valid text; rename it"
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
     if strange := sorted(char for char in set(name) if ord(char) in CHARACTERS):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.course import Course
+from autograder.course.decisions import write_decision
 from autograder.course.gradebook import id_in_gradebook
 from autograder.course.regrade_requests import drop_requests
-from autograder.course.settled import write_decision
 from autograder.files import write_atomically
 from autograder.spreadsheets import read_table, write_table
 
@@ -32,7 +32,7 @@ def forget(course: Course, student: str) -> list[str]:
     """
     from nbgrader.api import MissingEntry
 
-    root, name = course.root, glob.escape(student)  # the pattern matches this student only, for any id
+    root, name = course.root, glob.escape(student)  # escaped, because an id may hold characters such as *
     results = sorted(root.glob(f"results/*/{name}.json")) if Path(student).name == student else []
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
@@ -49,7 +49,7 @@ def forget(course: Course, student: str) -> list[str]:
     done += [folder for folder in OF_ALL if (root / folder).is_dir()]
     for folder in OF_ALL:
         shutil.rmtree(root / folder, ignore_errors=True)
-    done += [path for path in map(_without(student), sorted(root.glob("collected/*.json"))) if path]
+    done += [path for path in map(_entry_remover(student), sorted(root.glob("collected/*.json"))) if path]
     if _drop_from_roster(root / "roster.csv", student):
         done.append("the student's line in roster.csv")
     drop_requests(root, student)
@@ -68,7 +68,7 @@ def forget(course: Course, student: str) -> list[str]:
     return done
 
 
-def _without(student: str):
+def _entry_remover(student: str):
     """Return a function that deletes a student from a ledger of collected files, and says where an entry was."""
 
     def clean(path: Path) -> str:

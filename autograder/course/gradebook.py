@@ -30,18 +30,18 @@ OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON a
 WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
 # nbgrader's pages print an id and a name unescaped, within HTML and within a script. Some characters could end a text
-# there. The gradebook, and the folders that those pages read, hold a wide twin instead of each of these characters. A
-# student's own id may not hold a twin.
+# there. In the gradebook, and in the folders that those pages read, a similar character replaces each of them: its twin.
+# A student's own id may not hold a twin.
 TWINS = (
     {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 )
 CHARACTERS = {twin: char for char, twin in TWINS.items()}
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 REMEDIES = {  # by a pattern of SQLite's message
-    "no such (column|table)": 'It is of another version of nbgrader: give "nbgrader db upgrade" in the folder of the course',
+    "no such (column|table)": 'It is from another version of nbgrader: run "nbgrader db upgrade" in the folder of the course',
     "readonly": "Make the file and its folder writable",
-    "unable to open": "It is to be a plain file, in a folder, which you may both read and write",
-    "not a database|malformed": "It is damaged, or something else: put a copy back, or move it away, and it is made again",
+    "unable to open": "It must be a plain file, and you must be able to read and write it and its folder",
+    "not a database|malformed": "It is damaged, or is not a gradebook. Put a copy back, or move it away to get a new one",
     "full|disk I/O": "Is the disk full? Make room",
     "locked": "Another program writes to it: wait until that is done, or stop it",
 }
@@ -58,15 +58,15 @@ def read_url(address: str, root: Path) -> URL:
         GradebookError: the address cannot be used. The message does not show the address, which may hold a password.
     """
     where = f"c.CourseDirectory.db_url in {root / 'nbgrader_config.py'}"
-    ways = "sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
+    allowed = "sqlite:///FILE or postgresql://USER@HOST:PORT/DATABASE"
     try:
         url = make_url(address)
     except ArgumentError:
-        raise GradebookError(f"{where} is no address of a database; it is to be {ways}") from None
+        raise GradebookError(f"{where} is not the address of a database; it must be {allowed}") from None
     if url.get_backend_name() not in WAIT:
-        raise GradebookError(f"{where} begins with {url.drivername}://; it is to be {ways}")
+        raise GradebookError(f"{where} begins with {url.drivername}://; it must be {allowed}")
     if not url.database:
-        raise GradebookError(f"{where} names no database; it is to be {ways}")
+        raise GradebookError(f"{where} names no database; it must be {allowed}")
     if "@" in (url.host or ""):
         raise GradebookError(f"{where} has two @; write %40 for one that belongs to the password")
     return url.set(database=str(root / url.database)) if url.get_backend_name() == "sqlite" else url
@@ -84,7 +84,7 @@ def connected(url: URL) -> Iterator[Connection | None]:
     Raises:
         GradebookError: as `recording.opened`.
     """
-    with explaining(url):
+    with explaining_errors(url):
         if url.get_backend_name() == "sqlite" and not Path(url.database).exists():
             yield None
             return
@@ -97,32 +97,32 @@ def connected(url: URL) -> Iterator[Connection | None]:
 
 
 @contextmanager
-def explaining(url: URL) -> Iterator[None]:
+def explaining_errors(url: URL) -> Iterator[None]:
     """Turn the errors of a database or its driver into a GradebookError that says what to do."""
     try:
         yield
     except (DBAPIError, NoSuchModuleError, ModuleNotFoundError) as error:
-        raise GradebookError(explained(url, error)) from None
+        raise GradebookError(explanation(url, error)) from None
 
 
-def explained(url: URL, error: Exception) -> str:
+def explanation(url: URL, error: Exception) -> str:
     """Say what a failure of the database means and what to do, without the password."""
-    said = " ".join(str(getattr(error, "orig", None) or error).split())
+    message = " ".join(str(getattr(error, "orig", None) or error).split())
     if url.password:
-        said = said.replace(str(url.password), "***")
+        message = message.replace(str(url.password), "***")
     if isinstance(error, ModuleNotFoundError | NoSuchModuleError):
         return (
-            f"the gradebook is in PostgreSQL, and its driver cannot be loaded ({said}). Install it: "
+            f"the gradebook is in PostgreSQL, and its driver cannot be loaded ({message}). Install it: "
             '.venv/bin/pip install -e ".[postgresql]"'
         )
     if url.get_backend_name() == "sqlite":
         return (
-            f"the gradebook {url.database} cannot be used: {said}. {_remedy(said)}. "
-            "What was graded is kept in results/; run the command again to record it"
+            f"the gradebook {url.database} cannot be used: {message}. {_remedy(message)}. "
+            "Finished results are kept in results/; run the command again to record it"
         )
     return (
-        f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {said}. Does the server run, and do "
-        "user, password and database exist? What was graded is kept in results/; when the database works, run the "
+        f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {message}. Does the server run, and do "
+        "user, password and database exist? Finished results are kept in results/; when the database works, run the "
         "command again to record it"
     )
 
@@ -142,10 +142,10 @@ def name_in_gradebook(name: str) -> str:
     return name.translate(QUIET)[:LENGTH]
 
 
-def _remedy(said: str) -> str:
+def _remedy(message: str) -> str:
     """Return what to do about a message of SQLite."""
     return next(
-        (remedy for words, remedy in REMEDIES.items() if re.search(words, said)), "Look at the file and its folder"
+        (remedy for words, remedy in REMEDIES.items() if re.search(words, message)), "Look at the file and its folder"
     )
 
 
@@ -156,8 +156,8 @@ def student_ids(db: Reader) -> set[str]:
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return what the gradebook knows about each student, by id."""
-    found = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
-    return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in found.mappings()}
+    rows = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
+    return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in rows.mappings()}
 
 
 def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
@@ -199,10 +199,10 @@ def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
     query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, auto_score {OF_SUBMISSIONS}
     JOIN grade ON grade.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = grade.cell_id
     WHERE assignment.name = :name"""
-    found: dict[str, dict[str, Grade]] = {}
+    by_student: dict[str, dict[str, Grade]] = {}
     for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student_of(student), {})[cell] = Grade(score, bool(waits), of_tests)
-    return found
+        by_student.setdefault(student_of(student), {})[cell] = Grade(score, bool(waits), of_tests)
+    return by_student
 
 
 def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
@@ -210,15 +210,15 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     query = f"""SELECT student_id, base_cell.name, COALESCE(manual_comment, auto_comment) {OF_SUBMISSIONS}
     JOIN comment ON comment.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = comment.cell_id
     WHERE assignment.name = :name"""
-    found: dict[str, dict[str, str | None]] = {}
+    by_student: dict[str, dict[str, str | None]] = {}
     for student, cell, comment in db.execute(text(query), {"name": assignment}):
-        found.setdefault(student_of(student), {})[cell] = comment
-    return found
+        by_student.setdefault(student_of(student), {})[cell] = comment
+    return by_student
 
 
 @dataclass
 class Lateness:
-    """Whether a submission came after its due date, extension included, and the points that it lost for that."""
+    """Whether a submission came after its due date and its extension, and the points that it lost for being late."""
 
     late: bool = False
     penalty: float = 0.0

@@ -43,7 +43,7 @@ from autograder.course.gradebook import (
     COURSE_ID,
     GradebookError,
     address_of,
-    explaining,
+    explaining_errors,
     id_in_gradebook,
     in_utc,
     name_in_gradebook,
@@ -66,14 +66,14 @@ def opened(url: URL) -> Iterator[Gradebook]:
     Raises:
         GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
     """
-    with explaining(url):
+    with explaining_errors(url):
         _make(url)
         with Gradebook(address_of(url), COURSE_ID) as gradebook:
             yield gradebook
 
 
 @contextmanager
-def alone(gradebook: Gradebook) -> Iterator[None]:
+def exclusive(gradebook: Gradebook) -> Iterator[None]:
     """Wait until no other grader prepares the same PostgreSQL gradebook; a file has only one grader at a time."""
     if gradebook.engine.dialect.name != "postgresql":
         yield
@@ -211,8 +211,8 @@ def _register(
     current = {cell.metadata.nbgrader.grade_id for cell in given if is_grade(cell)}
     for cell in list(notebook.grade_cells):
         if cell.name not in current:
-            for given in list(cell.grades):  # grades of a removed cell would still count
-                gradebook.db.delete(given)
+            for grade in list(cell.grades):  # grades of a removed cell would still count
+                gradebook.db.delete(grade)
             gradebook.db.delete(cell)
     gradebook.db.flush()
     for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
@@ -293,13 +293,13 @@ class Recorder:
 
     def _row(self, table: type, **names: str) -> Any:
         """Return the row with these values, or a new row with an id."""
-        found = self.gradebook.db.scalars(select(table).filter_by(**names)).one_or_none()
-        return table(id=new_uuid(), **names) if found is None else found
+        row = self.gradebook.db.scalars(select(table).filter_by(**names)).one_or_none()
+        return table(id=new_uuid(), **names) if row is None else row
 
     def _rows(self, table: type, cells: type, submitted: SubmittedNotebook) -> dict[str, Any]:
         """Return the grades or comments of a notebook by cell, with new rows for cells without one."""
-        found = and_(table.cell_id == cells.id, table.notebook_id == submitted.id)
-        query = select(cells.name, cells.id, table).outerjoin(table, found)
+        matches = and_(table.cell_id == cells.id, table.notebook_id == submitted.id)
+        query = select(cells.name, cells.id, table).outerjoin(table, matches)
         rows = self.gradebook.db.execute(query.where(cells.notebook_id == submitted.notebook_id))
         return {name: row or table(cell_id=cell, notebook_id=submitted.id) for name, cell, row in rows}
 
@@ -363,8 +363,8 @@ class _AssignLatePenalties(AssignLatePenalties):
                 penalty = self.plugin_inst.late_submission_penalty(student, notebook.score, late)
                 penalty = None if penalty is None else self._check_late_penalty(notebook, penalty)
             except Exception as error:
-                plugin, said = type(self.plugin_inst).__name__, f"{type(error).__name__}: {error}"
+                plugin, cause = type(self.plugin_inst).__name__, f"{type(error).__name__}: {error}"
                 raise GradebookError(
-                    f"{plugin}, which takes points off for being late, failed on {student}: {said}"
+                    f"{plugin}, which takes points off for being late, failed on {student}: {cause}"
                 ) from None
         notebook.late_submission_penalty = penalty

@@ -1,6 +1,6 @@
 """Find the people in the course and the owners of files, from roster.csv or a table that Moodle or Canvas exports.
 
-From Moodle this is the grading worksheet, from Canvas the gradebook export.
+Moodle's table is the grading worksheet. Canvas's table is the gradebook export.
 
 The source code of both systems shows which names they give to people and columns:
 
@@ -22,7 +22,7 @@ from autograder.course.course import Course
 from autograder.spreadsheets import Table, read_table
 
 MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # Moodle in English
-MOODLE_ANONYMOUS = "participant"  # Moodle writes it instead of every name where submissions are anonymous
+MOODLE_ANONYMOUS = "participant"  # Moodle writes this word instead of every name if submissions are anonymous
 MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 
 
@@ -88,9 +88,9 @@ class Roster:
         if not self.people:  # then the worksheet is the roster
             self.people = [_person_of_entry(entry, worksheet.system) for entry in entries]
         _check_ids([person.id for person in self.people])
-        found = {entry.row: self._match(entry, worksheet.system) for entry in entries}
-        times = Counter(person.id for person in found.values() if person)
-        self.of_row = {row: person for row, person in found.items() if person and times[person.id] == 1}
+        person_of_row = {entry.row: self._match(entry, worksheet.system) for entry in entries}
+        times = Counter(person.id for person in person_of_row.values() if person)
+        self.of_row = {row: person for row, person in person_of_row.items() if person and times[person.id] == 1}
         self.submitted: dict[str, datetime] = {}  # time of submission by id, from Moodle's worksheet
         for entry in entries:
             person = self.of_row.get(entry.row)
@@ -122,7 +122,7 @@ class Roster:
             if system == "moodle" and holders[0].names and not (blind or holders[0].is_called(name, system)):
                 return None, (
                     f"participant {number} is {holders[0].id}, who is not called {name!r}; "
-                    "is the worksheet, or moodle_id, that of this assignment?"
+                    "do the worksheet and moodle_id belong to this assignment?"
                 )
             return holders[0], ""
         people = [person for person in self.people if person.is_called(name, system)]
@@ -142,12 +142,12 @@ class Roster:
     def _match(self, entry: Entry, system: str) -> Person | None:
         """Return the person of a row: by id or e-mail address, else by number, else by name; None if two fit."""
         ids = {_same(value).casefold() for value in entry.ids}
-        ways = [
+        matches = [
             [p for p in self.people if ids & {_same(p.id).casefold(), _same(p.email).casefold()} - {""}],
             [p for p in self.people if p.numbers.get(system) == entry.number],
             [p for p in self.people if p.is_called(entry.name, system)],
         ]
-        for people in ways:
+        for people in matches:
             if people:
                 return people[0] if len(people) == 1 else None
         return None
@@ -192,7 +192,7 @@ def check_id(student: str) -> str:
     if any(unicodedata.category(char) in ("Cc", "Cs") for char in student):
         return f"{student!r} has characters that a name of a folder may not have"
     if len(student.encode()) > MAX_ID:
-        return f"{student[:20]!r}… has {len(student.encode())} bytes; at most {MAX_ID} are taken"
+        return f"{student[:20]!r}… has {len(student.encode())} bytes; at most {MAX_ID} are allowed"
     return ""
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path, PurePosixPath
 
-from autograder.course.archives import Member, of_folder
+from autograder.course.archives import Member, folder_members
 from autograder.course.candidates import (
     CLAIM,
     NO_NOTEBOOK,
@@ -15,14 +15,14 @@ from autograder.course.candidates import (
     REFUSED,
     Candidate,
     Choice,
-    Found,
+    SortedFiles,
     Wanted,
+    failing_reader,
     nothing_found,
-    raising,
-    said,
+    short_name,
 )
 from autograder.course.times import TIMESTAMP, UNCLEAR
-from autograder.files import MAX_FILE, Unreadable, kind_of, read_plain_file, shown
+from autograder.files import MAX_FILE, Unreadable, kind_of, printable, read_plain_file
 
 Decided = Callable[[], dict[str, str]]  # returns a person's decisions, in the form that `Wanted.choose` takes
 
@@ -37,7 +37,7 @@ class Submission:
     candidates: str = ""  # what the questions are about: digest of all files that may count, or an unclear time
 
 
-def find(folder: Path, wanted: Wanted) -> Found | None:
+def find(folder: Path, wanted: Wanted) -> SortedFiles | None:
     """Find the files that may count in a submission's folder; None if there is no folder.
 
     Raises:
@@ -48,18 +48,18 @@ def find(folder: Path, wanted: Wanted) -> Found | None:
     if not folder.is_dir():
         return None
     members, refused = [], []
-    for member in of_folder(folder):
+    for member in folder_members(folder):
         if member.path.endswith(REFUSED):
             refused.append(member)
         elif member.path not in (TIMESTAMP, UNCLEAR):
             members.append(member)
-    found = wanted.sort_out(members)
+    sorted_files = wanted.sort_out(members)
     for member in refused:
         name = member.path.removesuffix(f".{REFUSED}")
         if member.path != REFUSED and not wanted.file_for(name):
             older, claim = name.startswith(f"{OLDER}/"), name.startswith(f"{CLAIM}/")
-            found.notebooks.append(Candidate(name, raising(_text(member)), older=older, claim=claim))
-    return found
+            sorted_files.notebooks.append(Candidate(name, failing_reader(_text(member)), older=older, claim=claim))
+    return sorted_files
 
 
 def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submission | None:
@@ -68,20 +68,20 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
     Raises:
         Unreadable: something was submitted, but no notebook, or only one that is too large.
     """
-    found = find(folder, wanted)
-    if found is None:
+    sorted_files = find(folder, wanted)
+    if sorted_files is None:
         return None
-    if not found.notebooks:
+    if not sorted_files.notebooks:
         if (folder / REFUSED).is_file():
             raise Unreadable(_text(Member(REFUSED, partial(read_plain_file, folder / REFUSED), bytes, None)))
-        files = [(each.name, NO_NOTEBOOK) for group in found.files.values() for each in group]
+        files = [(each.name, NO_NOTEBOOK) for group in sorted_files.files.values() for each in group]
         if (folder / f"{wanted.stem}.ipynb").is_dir():
             raise Unreadable(f"{wanted.stem}.ipynb is a folder, not a file; no notebook was found in it")
-        if found.others or files:
-            raise Unreadable(nothing_found(found.others + files))
+        if sorted_files.others or files:
+            raise Unreadable(nothing_found(sorted_files.others + files))
         return None
-    choices = [wanted.choose(found.notebooks, _if_several(found.notebooks, decided))]
-    choices += [wanted.choose_file(group, _if_several(group, decided)) for group in found.files.values()]
+    choices = [wanted.choose(sorted_files.notebooks, _if_several(sorted_files.notebooks, decided))]
+    choices += [wanted.choose_file(group, _if_several(group, decided)) for group in sorted_files.files.values()]
     taken = choices[0].taken
     questions = [choice.question for choice in choices if choice.question]
     candidates = " ".join(choice.digest for choice in choices if choice.digest)
@@ -95,12 +95,12 @@ def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str
         The files by the requested name: the bytes, or a text that says why a file cannot be taken. Files that were not
         submitted are left out. Also a receipt of files with another name.
     """
-    found = find(folder, wanted) or Found()
+    sorted_files = find(folder, wanted) or SortedFiles()
     files: dict[str, bytes | str] = {}
     receipt: list[str] = []
     for name in wanted.files:
         refused = folder / f"{name}.{REFUSED}"
-        if group := found.files.get(name):
+        if group := sorted_files.files.get(name):
             choice = wanted.choose_file(group, _if_several(group, decided))
             try:
                 files[name] = choice.taken.read()
@@ -109,7 +109,7 @@ def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str
                 continue
             if len(files[name]) > MAX_FILE:
                 size, most = len(files[name]) / 2**20, MAX_FILE / 2**20
-                files[name] = f"{said(choice.taken.name)} has {size:.1f} MiB; at most {most:.0f} are read"
+                files[name] = f"{short_name(choice.taken.name)} has {size:.1f} MiB; at most {most:.0f} are read"
                 continue
             receipt += _receipt(choice, name)
         elif (folder / name).is_dir():
@@ -129,7 +129,7 @@ def stored_name(candidate: Candidate, others: Collection[str]) -> str:
     path = PurePosixPath(candidate.name)
     folder = f"{CLAIM}/" if candidate.claim else f"{OLDER}/" if candidate.older else ""
     last = f"{path.parts[0]}, {path.name}" if candidate.claim and len(path.parts) > 1 else path.name
-    name = re.sub(r"[\\/:]", "_", shown(last)).lstrip(". ")
+    name = re.sub(r"[\\/:]", "_", printable(last)).lstrip(". ")
     stem, suffix = PurePosixPath(name).stem.encode()[:100].decode("utf-8", "ignore") or "notebook", kind_of(name)
     if candidate.is_readable and not suffix:
         suffix = ".ipynb"
@@ -146,7 +146,7 @@ def _receipt(choice: Choice, wanted: str) -> list[str]:
     """Say, for the feedback, which of several files counts, and whether this file had another name."""
     taken = choice.taken.name
     receipt = [f"The file was called {taken!r}; it was taken as {wanted}."] if taken != wanted else []
-    return receipt + [f"{said(each)} does not count: {why}." for each, why in list(choice.left.items())[:5]]
+    return receipt + [f"{short_name(each)} does not count: {why}." for each, why in list(choice.reasons.items())[:5]]
 
 
 def _text(member: Member) -> str:

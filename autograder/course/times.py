@@ -29,23 +29,23 @@ def read_time(written: bytes | str) -> datetime:
         The time, in UTC.
 
     Raises:
-        ValueError: the text is no time, or is ambiguous. The message says why, and shows the text.
+        ValueError: the text is not a time, or is ambiguous. The message says why, and shows the text.
     """
     if isinstance(written, bytes):
         written = written.decode(BYTE_ORDER_MARKS.get(written[:2], "utf-8"), "replace")
     text = " ".join(written.removeprefix("\ufeff").split())
-    shown = repr(text[:MOST])
+    quoted = repr(text[:MOST])
     if not text or len(text) > MOST:
-        raise ValueError(f"{shown} is no time" if text else "there is no time in it")
+        raise ValueError(f"{quoted} is not a time" if text else "there is no time in it")
     try:
         when = _parse(text)
         when = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
     except _Unclear as error:
-        raise ValueError(f"{shown} is no time that can be understood: {error}") from None
+        raise ValueError(f"{quoted} is not a clear time: {error}") from None
     except Exception:  # dateutil may raise anything on a student's text
-        raise ValueError(f"{shown} is no time that can be understood") from None
+        raise ValueError(f"{quoted} is not a time") from None
     if when.year not in YEARS:
-        raise ValueError(f"{shown} is in the year {when.year}, which is no time of a submission")
+        raise ValueError(f"{quoted} is in the year {when.year}, which cannot be the time of a submission")
     return when
 
 
@@ -62,23 +62,24 @@ def _parse(text: str) -> datetime:
     text = re.sub(r"\b(UTC|GMT) ?(?=[+-]\d)", "", text.upper())  # dateutil reads UTC+2 as two hours before UTC
     days = (
         (False,) if re.match(r"\d{4}(\D|\d{4}T)", text) else (False, True)
-    )  # 02/11/2026 may be two days, 2026-11-02 is one
-    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]  # parts that the text lacks differ between these two
+    )  # 02/11/2026 may mean two days, 2026-11-02 means one
+    # These supply the parts that a text lacks. If it lacks a part, the two times differ.
+    bare = [datetime(2000, 1, 1), datetime(2001, 2, 2, 1, 1)]
     options = [{"default": default, "dayfirst": first} for default in bare for first in days]
-    found = [parser.parse(text, tzinfos=_offset, **option) for option in options]
-    if len(set(found[: len(days)])) > 1:
+    times = [parser.parse(text, tzinfos=_offset, **option) for option in options]
+    if len(set(times[: len(days)])) > 1:
         raise _Unclear("it may be one of two days; write it as 2026-11-02")
-    if len(set(found)) > 1:
+    if len(set(times)) > 1:
         raise _Unclear("a part of the date or the time of day is missing")
-    return found[0]
+    return times[0]
 
 
 def _offset(name: str | None, seconds: int | None) -> timezone | None:
     """Return the zone for a name or a number, for dateutil; None if the text names no zone."""
     if name is not None and name not in HOURS:
-        raise _Unclear(f"{name} is no zone, or several share the name; write it as +02:00")
+        raise _Unclear(f"{name} is not a zone, or several zones have this name; write it as +02:00")
     if name and seconds and seconds != HOURS[name] * 3600:
-        raise _Unclear(f"{name} is another zone than the number at it")
+        raise _Unclear(f"{name} and the number next to it are different zones")
     if not name:
         return None if seconds is None else timezone(timedelta(seconds=seconds))
     return timezone(timedelta(hours=HOURS[name]))

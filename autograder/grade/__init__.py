@@ -1,1 +1,1 @@
-"""Grade one submission, and many of them."""
+"""Grade one submission, or many."""

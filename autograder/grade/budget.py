@@ -23,8 +23,8 @@ class Budget:
         self.own_seconds = limits.total_seconds / 3  # seconds that the student's own cells may still take
         self.test_seconds = 0.0  # seconds that calls of the present test may still take
 
-    def of(self, kernel: "Kernel") -> "Kernel":
-        """Count the requests to a fresh kernel from now on."""
+    def track(self, kernel: "Kernel") -> "Kernel":
+        """Count the seconds of a fresh kernel from now on; return this kernel."""
         self.spent_before += 0.0 if self.kernel is None else self.kernel.spent
         self.kernel = kernel
         return kernel

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 15.0  # the scheduler must answer within this time
 ASK_SECONDS = 300.0  # a worker must report its versions in this time; importing PyTorch takes 4 s, more on a slow disk
 WAIT_SECONDS = 60.0  # the longest time without a worker that can grade; Dask restarts a killed worker within 10 s
-LOOK_SECONDS = 1.0  # time between two checks for workers that have joined, are lost or hang
+CHECK_SECONDS = 1.0  # time between two checks for workers that have joined, are lost or hang
 MAX_LOSSES = 5  # give up a submission after losing so many workers; temporary workers may be lost by chance
-KEPT: dict[str, Task] = {}  # on a worker: the task that the submissions of a run share, by the run's key
+TASKS: dict[str, Task] = {}  # on a worker: the task that the submissions of a run share, by the run's key
 log = logging.getLogger(__name__)
 
 
 class ClusterError(InstallationError):
-    """The cluster cannot grade, or cannot go on; what was graded so far is recorded."""
+    """The cluster cannot grade, or cannot go on; finished results are recorded."""
 
 
 def versions() -> dict[str, str]:
@@ -46,17 +46,17 @@ def versions() -> dict[str, str]:
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
     files = imported_files("autograder.grade.cluster", *checks)
     files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    found |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
+    by_name = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    by_name |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
     digests = {path: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in sorted(files)}
-    return found | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
+    return by_name | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
 
 
 def ask(run: str, task: Task, wanted: dict[str, str]) -> str:
     """On a worker: keep the task that a run's submissions share; return why this worker must not grade, or ""."""
-    while len(KEPT) > 3:  # several people may grade on one cluster
-        del KEPT[next(iter(KEPT))]
-    KEPT[run] = task
+    while len(TASKS) > 3:  # several people may grade on one cluster
+        del TASKS[next(iter(TASKS))]
+    TASKS[run] = task
     remove_leftovers()
     try:
         if task.sandboxed:
@@ -73,7 +73,7 @@ def work(run: str, job: Job) -> dict[str, Any] | None:
         The fields of the result; None if this process does not have the task, for example because it replaced a process
         at the same address and was not asked yet.
     """
-    return grade_one(KEPT[run], job) if run in KEPT else None
+    return grade_one(TASKS[run], job) if run in TASKS else None
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Cluster:
         self.address, self.task = address, task
         self.seconds = task.limits.job_seconds  # a submission that takes longer goes to another worker
         self.versions = versions()
-        self.said: set[str] = set()
+        self.warned: set[str] = set()
 
     def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Grade the submissions; yield the fields of each result once, as soon as it arrives.
@@ -120,9 +120,9 @@ class Cluster:
 
     def say(self, text: str) -> None:
         """Tell the instructor something, once."""
-        if text not in self.said:
+        if text not in self.warned:
             log.warning("%s", text)
-            self.said.add(text)
+            self.warned.add(text)
 
 
 class _Run:
@@ -133,23 +133,23 @@ class _Run:
 
         self.cluster, self.client, self.key = cluster, client, secrets.token_hex(16)
         self.jobs = jobs
-        self.undone, self.waiting, self.losses = set(jobs), deque(jobs), Counter[str]()
+        self.unfinished, self.waiting, self.losses = set(jobs), deque(jobs), Counter[str]()
         self.workers: dict[str, _Worker] = {}
-        self.at: dict[Future, _Worker] = {}
+        self.worker_of: dict[Future, _Worker] = {}
         self.finished = as_completed(loop=client.loop, with_results=True, raise_errors=False)
         self.done: list[tuple[str, dict[str, Any]]] = []
         self.last_fit = time.monotonic()  # the last time that a worker could grade, or was being asked
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each submission's fields once."""
-        next_look = 0.0
-        while self.undone or self.done:
-            if time.monotonic() > next_look:
-                self.look_round()
-                next_look = time.monotonic() + LOOK_SECONDS
+        next_check = 0.0
+        while self.unfinished or self.done:
+            if time.monotonic() > next_check:
+                self.check_workers()
+                next_check = time.monotonic() + CHECK_SECONDS
             for future, result in self.finished.next_batch(block=False):
-                if worker := self.at.pop(future, None):
-                    self.take(worker, future, result)
+                if worker := self.worker_of.pop(future, None):
+                    self.receive(worker, future, result)
             for worker in self.workers.values():
                 if worker.fit and worker.future is None:
                     self.give_work(worker)
@@ -157,19 +157,19 @@ class _Run:
             self.done.clear()
             time.sleep(0.02)
 
-    def look_round(self) -> None:
-        """Find the workers that have joined, are lost, or hang."""
+    def check_workers(self) -> None:
+        """Find the workers that have joined, are lost, or hang. Give up if none can grade for WAIT_SECONDS."""
         try:
             present = self.client.sync(self.client.scheduler.ncores, callback_timeout=CONNECT_SECONDS)
         except OSError as error:
             raise ClusterError(
                 f"The Dask scheduler at {self.cluster.address} was lost: {error or 'no answer'}\n"
-                "What was graded is recorded. Start scheduler and workers again, and then the same command."
+                "Finished results are recorded. Start scheduler and workers again, and then run the same command again."
             ) from None
         for address in self.workers.keys() - present.keys():
             worker = self.workers.pop(address)
             if worker.future is not None:
-                self.at.pop(worker.future, None)
+                self.worker_of.pop(worker.future, None)
                 worker.future.cancel()
                 self.lose(worker, "was lost")
         for address, threads in present.items():
@@ -189,10 +189,10 @@ class _Run:
         elif time.monotonic() > self.last_fit + WAIT_SECONDS:
             reasons = [f"  {w.address}: {w.refused or 'it hangs'}" for w in self.workers.values()]
             raise ClusterError(
-                f"{len(self.undone)} submissions are not graded, because no worker at {self.cluster.address} can:\n"
+                f"{len(self.unfinished)} submissions are not graded, because no worker at {self.cluster.address} can:\n"
                 + ("\n".join(reasons) or "  there is none")
                 + '\nStart workers with "dask worker ADDRESS --nthreads 1", with this version of the repository and with '
-                "bubblewrap, and then the same command again: what was graded is recorded."
+                "bubblewrap, and then run the same command again: finished results are recorded."
             )
 
     def ask(self, worker: _Worker) -> None:
@@ -202,7 +202,7 @@ class _Run:
     def give_work(self, worker: _Worker) -> None:
         while self.waiting:
             name = self.waiting.popleft()
-            if name in self.undone:
+            if name in self.unfinished:
                 worker.name = name
                 self.start(worker, work, self.key, self.jobs[name])
                 return
@@ -218,11 +218,11 @@ class _Run:
         pickled = pickle.dumps((function, arguments))
         worker.future = self.client.submit(call, pickled, workers=[worker.address], pure=False)
         worker.begun = time.monotonic()
-        self.at[worker.future] = worker
+        self.worker_of[worker.future] = worker
         self.finished.add(worker.future)
 
-    def take(self, worker: _Worker, future: "Future", result: Any) -> None:
-        """Take the answer of a worker."""
+    def receive(self, worker: _Worker, future: "Future", result: Any) -> None:
+        """Use the answer of a worker: a result, or its reason why it must not grade."""
         name, worker.future = worker.name, None
         if future.status not in ("finished", "error"):  # cancelled, for example because the scheduler was away
             self.lose(worker, "was lost")
@@ -252,7 +252,7 @@ class _Run:
         self.cluster.say(
             f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
         )
-        if name not in self.undone or worker.overdue:  # another worker has this submission
+        if name not in self.unfinished or worker.overdue:  # another worker has this submission
             return
         self.losses[name] += 1
         if self.losses[name] < MAX_LOSSES:
@@ -264,18 +264,18 @@ class _Run:
 
     def finish(self, name: str, fields: dict[str, Any]) -> None:
         """Keep the first result of a submission, and ignore later ones."""
-        if name in self.undone:
-            self.undone.remove(name)
+        if name in self.unfinished:
+            self.unfinished.remove(name)
             self.done.append((name, fields))
 
 
 def _difference(ours: dict[str, str], theirs: dict[str, str]) -> str:
     """Say which versions of a worker differ from ours; "" if none differ."""
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    said = [
+    differences = [
         f"{name} is another version"
         if name.endswith(".py")
         else f"{name} {theirs.get(name)} instead of {ours.get(name)}"
         for name in names[:5]
     ]
-    return ", ".join([*said, f"and {len(names) - 5} more"] if len(names) > 5 else said)
+    return ", ".join([*differences, f"and {len(names) - 5} more"] if len(names) > 5 else differences)

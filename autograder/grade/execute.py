@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 
 from autograder.cells import files_of, is_grade, is_locked, is_solution, is_students, points_of
 from autograder.files import writable
-from autograder.grade.apart import Judge
+from autograder.grade.retest import Judge
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
@@ -132,9 +132,9 @@ def execute(
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
-    if student.reached:
-        ways = "; ".join(student.reached)
-        questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(ways)[:1000]}). Look at it before the points count.")
+    if student.agent_accesses:
+        accesses = "; ".join(student.agent_accesses)
+        questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(accesses)[:1000]}). Look at it before the points count.")
     questions += student.newer if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
@@ -160,12 +160,12 @@ def _run_test(
         error = AssertionError(f"{type(caught).__name__}: {caught}")
     if error is not None and after_own_cells and not student.ran_own_cells:
         return _run_test(cell, namespace, student)  # own cells ended the kernel, which held the test's modules
-    outputs, said = [], _said_by(error)
+    outputs, message = [], _message_of(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
     if error is not None:
         name = type(error).__name__
-        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=said, traceback=[f"{name}: {said}"]))
+        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=message, traceback=[f"{name}: {message}"]))
     return outputs, error
 
 
@@ -206,8 +206,8 @@ def _check_outputs_match_results(notebook: NotebookNode, checks: list[CheckResul
     """Raise a GraderError unless the notebook has an error for exactly the failed tests: nbgrader grades by these errors."""
     cells = {cell.metadata.nbgrader.grade_id: cell for cell in notebook.cells if is_locked(cell)}
     for check in checks:
-        said = any(output.output_type == "error" for output in cells[check.name].outputs)
-        if said == check.passed:
+        has_error = any(output.output_type == "error" for output in cells[check.name].outputs)
+        if has_error == check.passed:
             raise GraderError(f"{check.name}: the outputs would give other points than the test")
 
 
@@ -223,11 +223,11 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
         points_of(cell),
         error is None,
         getattr(error, "mistake", None),
-        "" if error is None else _said_by(error),
+        "" if error is None else _message_of(error),
     )
 
 
-def _said_by(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """Return the text of a test's error. It is cut, because it may list the types of a million returned values."""
     text = str(error)
     return writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")

@@ -17,7 +17,7 @@ import nbformat
 from pebble import ProcessExpired
 
 from autograder.course.course import Assignment, Course, Result, Submission
-from autograder.course.settled import read_decisions
+from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import content_of, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
@@ -68,7 +68,7 @@ def grade(
         cluster: The address of a Dask scheduler, on whose workers submissions are graded instead of here.
         limits: What a submission may use.
         sandboxed: False only if the instructor asked for it.
-        data: The folder of the data on which files next to the notebook are judged; by default the checks name it.
+        data: The folder of the data with which files next to the notebook are judged; by default the checks name the folder.
         progress: Called as the work goes on.
 
     Returns:
@@ -83,7 +83,7 @@ def grade(
     if sandboxed and not cluster:
         check_sandbox()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_alone(course, assignment))
+        stack.enter_context(_locked(course, assignment))
         course.prepare(assignment)
         seed = _seed_of_run(course, assignment, seed, regrade)
         held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
@@ -101,7 +101,7 @@ def grade(
                 course.record(result, assignment)
         if waiting:
             proof = _Proof(course, assignment, task, key)
-            jobs = {student: Job(each.found.data, each.files) for student, each in waiting.items()}
+            jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
             progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, [assignment.notebook], limits if sandboxed else None))
@@ -111,7 +111,7 @@ def grade(
                 notebook = fields.pop("notebook", None)
                 result = waiting[student].result(student, assignment.name, fields)
                 result.ask(decisions.get(student))
-                with _undisturbed():
+                with _delaying_interrupt():
                     if notebook:
                         write_atomically(course.autograded_path(student, assignment), notebook)
                     course.save_result(result)
@@ -127,7 +127,7 @@ def grade(
 class _Waiting:
     """A submission that is to be graded."""
 
-    found: Submission
+    submission: Submission
     files: dict[str, bytes | str]
     renamed: list[str]  # messages about the files' names
     key: str
@@ -135,8 +135,8 @@ class _Waiting:
 
     def result(self, student: str, assignment: str, fields: dict[str, Any]) -> Result:
         """Return the result that has the fields from `grade_one`."""
-        fields["receipt"] = self.found.receipt + self.renamed + fields.get("receipt", [])
-        fields["questions"] = self.found.questions + fields.get("questions", [])
+        fields["receipt"] = self.submission.receipt + self.renamed + fields.get("receipt", [])
+        fields["questions"] = self.submission.questions + fields.get("questions", [])
         if fields["receipt"] and fields["state"] == "graded":
             fields["state"] = "graded after repair"
         return Result(student, assignment, key=self.key, content=self.content, versions=versions(), **fields)
@@ -157,40 +157,44 @@ def _look_through(
         if kept is not None and kept.has_score and student not in in_gradebook:  # the gradebook was lost and made again
             kept.recorded = False
         try:
-            found, state, why = course.read_submission(student, assignment), "missing", "No notebook was submitted."
+            submission, state, why = (
+                course.read_submission(student, assignment),
+                "missing",
+                "No notebook was submitted.",
+            )
         except Unreadable as error:
-            found, state, why = None, "unreadable", str(error)
-        if found is None:
+            submission, state, why = None, "unreadable", str(error)
+        if submission is None:
             result = Result(student, assignment.name, state, why)
             known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
             results.append(kept if known else result)
             continue
         files, renamed = course.read_files(student, assignment)
-        content = content_of(found.data, files, found.candidates)
+        content = content_of(submission.data, files, submission.candidates)
         key = key_of(of_grader, content)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
-            waiting[student] = _Waiting(found, files, renamed, key, content)
+            waiting[student] = _Waiting(submission, files, renamed, key, content)
     return results, waiting
 
 
 @contextmanager
-def _alone(course: Course, assignment: Assignment) -> Iterator[None]:
-    """Prevent another run from grading the same assignment of the course: its results would have another seed."""
+def _locked(course: Course, assignment: Assignment) -> Iterator[None]:
+    """Prevent a second run from grading the same assignment of the course: its results would have another seed."""
     path = course.results_folder(assignment.name) / ".lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            said = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
-            raise InstallationError(said) from None
+            message = f"another run grades {assignment.name} of {course.root}; wait until it is done, or stop it"
+            raise InstallationError(message) from None
         yield
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _delaying_interrupt() -> Iterator[None]:
     """Delay Ctrl-C until the end of a block that must run completely or not at all."""
     if threading.current_thread() is not threading.main_thread():  # Ctrl-C interrupts only the main thread
         yield
@@ -210,7 +214,7 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
-        fix = f"Give the seed of its results: --seed {min(kept)}." if kept else "Take it away."
+        fix = f"Give the seed of its results: --seed {min(kept)}." if kept else "Remove it."
         if run := read_json(path, fix):
             return run["seed"]
     seed = secrets.randbits(31) if seed is None else seed
@@ -219,7 +223,7 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
 
 
 def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
-    """Return the cell names of the other assignments. These names identify the notebooks."""
+    """Return the cell names of the other assignments, because these names identify their notebooks."""
     folder = ROOT / "exercises"
     notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
     return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
@@ -244,7 +248,9 @@ class _Proof:
             return
         record = _checkpoint(assignment).RECORD if assignment.files else None
         if record is not None and not record.exists():
-            raise InstallationError(f'{record} is missing, by which the checks are proved. Run "make train".')
+            raise InstallationError(
+                f'{record} is missing, and the checks cannot be proved without it. Run "make train".'
+            )
         files = {name: record.read_bytes() for name in assignment.files}
         self.jobs["/answers"] = Job(task.instructor.encode(), files, may_match_book_weights=True)
         self.jobs["/unsolved notebook"] = Job(task.release.encode())

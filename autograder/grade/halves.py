@@ -44,18 +44,18 @@ class Halves:
         gone: set[int] = set()
         copied: set[str] = set()
 
-        def put_together(head: int, found: Sequence[int]) -> None:
-            parts = [cells[index] for index in (head, *found)]
+        def put_together(head: int, rest: Sequence[int]) -> None:
+            parts = [cells[index] for index in (head, *rest)]
             copied.update(part.source.strip() for part in parts)
             names = [name for part in parts for name in part.names]
             cells[head] = Cell("code", "\n".join(part.source for part in parts), names, parts[0].checksum)
-            gone.update(found)
+            gone.update(rest)
             self.receipt.append("A cell of code was split; its halves were joined.")
 
         broken = (index for index in heads if parsed(cells[index].source) is None)
         for head in islice(broken, MAX_HALVES):
-            if head not in gone and (found := self._rest_of(head, torn[:MAX_HALVES], cells, gone)):
-                put_together(head, found)
+            if head not in gone and (rest := self._rest_of(head, torn[:MAX_HALVES], cells, gone)):
+                put_together(head, rest)
         for half in torn[:MAX_HALVES]:
             if half not in gone and cells[half].source.strip() not in copied:
                 head = self._beginning_of(half, [index for index in heads if index not in gone], cells)
@@ -64,12 +64,12 @@ class Halves:
         copies = {index for index in own if index not in gone and cells[index].source.strip() in copied}
         if copies:
             self.receipt.append(f"{len(copies)} copies of the halves of a cell were left out.")
-        lost = gone | copies
-        alone = (index for index in torn if index not in lost and cells[index].kind == "code")
-        asked = (index for index in alone if not _runs_without_indent(cells[index].source))
-        for index in islice(asked, MAX_ASKED):
+        left_out = gone | copies
+        unjoined = (index for index in torn if index not in left_out and cells[index].kind == "code")
+        questionable = (index for index in unjoined if not _runs_without_indent(cells[index].source))
+        for index in islice(questionable, MAX_ASKED):
             self._ask_about(index, cells, own)
-        return [cell for index, cell in enumerate(cells) if index not in lost]
+        return [cell for index, cell in enumerate(cells) if index not in left_out]
 
     def _is_own(self, cell: Cell) -> bool:
         """Whether a cell holds a student's code, even if it became a text cell."""
@@ -79,15 +79,15 @@ class Halves:
         return cell.kind == "code" or FUNCTION.match(text) is not None or _begins_inside(cell.source)
 
     def _parts_of(self, cell: Cell) -> list[Cell]:
-        """Split a cell in which half a function is before or after complete functions."""
+        """Split a cell that holds half a function before or after complete functions."""
         if not self._is_own(cell) or parsed(cell.source) is not None:
             return [cell]
         if _begins_inside(cell.source):
-            for found in islice(STATEMENT.finditer(cell.source), MAX_CUTS):
-                if self._reads(rest := cell.source[found.start() :]):
-                    return [Cell("code", cell.source[: found.start()]), Cell("code", rest, cell.names, cell.checksum)]
-        for found in islice(AFTER_BLANK.finditer(cell.source), MAX_CUTS):
-            before, rest = cell.source[: found.start()], cell.source[found.end() :]
+            for match in islice(STATEMENT.finditer(cell.source), MAX_CUTS):
+                if self._reads(rest := cell.source[match.start() :]):
+                    return [Cell("code", cell.source[: match.start()]), Cell("code", rest, cell.names, cell.checksum)]
+        for match in islice(AFTER_BLANK.finditer(cell.source), MAX_CUTS):
+            before, rest = cell.source[: match.start()], cell.source[match.end() :]
             # If the first part may go on, the rest belongs to it.
             if not STATEMENT.search(rest) and self._reads(before) and definitions(before) and not _may_go_on(before):
                 return [Cell("code", before, cell.names, cell.checksum), Cell("code", rest)]
@@ -107,17 +107,17 @@ class Halves:
         after = list(takewhile(lambda index: self._is_own(cells[index]), after))
         near = sorted(left, key=lambda index: (index < head, abs(index - head)))[:NEAR]
         following = (tuple(after[:count]) for count in range(1, len(after) + 1))
-        others = (found for count in range(1, PIECES + 1) for found in combinations(sorted(near), count))
-        for found in (*following, *others) if near or after else ():
-            parts = [cells[index].source for index in (head, *found)]
-            inside = {name for index in found if index not in left for name in definitions(cells[index].source)}
-            # A definition of another cell must not become a part of a string.
+        others = (combination for count in range(1, PIECES + 1) for combination in combinations(sorted(near), count))
+        for combination in (*following, *others) if near or after else ():
+            parts = [cells[index].source for index in (head, *combination)]
+            inside = {name for index in combination if index not in left for name in definitions(cells[index].source)}
+            # Joined text may put a definition of another cell into a string, where it is lost.
             if self._reads("\n".join(parts)) and inside <= definitions("\n".join(parts)).keys():
-                return found
+                return combination
         return None
 
     def _beginning_of(self, half: int, heads: Sequence[int], cells: Sequence[Cell]) -> int | None:
-        """Return the cell whose last function continues in a half: the cell before, or a near cell of an answer."""
+        """Return the cell whose last function goes on in a half: the cell before the half, or a near cell with an answer."""
         before = max((index for index in heads if index < half), default=None)
         near = sorted(heads, key=lambda index: (index > half, abs(index - half)))
         answers = (index for index in near if index != before and self._defines_answer_last(cells[index].source))

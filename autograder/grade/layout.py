@@ -62,13 +62,13 @@ def same_code(one: Sequence[Item], other: Sequence[Item]) -> bool:
 
 def _answers_of_tests(released: Sequence[NotebookNode]) -> dict[int, str]:
     """Return the code answer that each test follows in the release, by the place of the test."""
-    found, answer = {}, ""
+    answers, answer = {}, ""
     for place, cell in enumerate(released):
         if is_answer(cell) and cell.cell_type == "code":
             answer = name_of(cell)
         elif is_locked(cell) and cell.cell_type == "code" and not cell.metadata.get("given") and answer:
-            found[place] = answer
-    return found
+            answers[place] = answer
+    return answers
 
 
 def _after_the_one_before(order: Sequence[Item], item: Item) -> int:

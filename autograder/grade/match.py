@@ -20,7 +20,9 @@ class Match:
     """The submitted cells, matched with released ones."""
 
     cells: list[Cell]  # the submitted cells; a merged text is split into its parts
-    found: dict[int, int] = field(default_factory=dict)  # index of the submitted cell, by the place of the released one
+    index_of: dict[int, int] = field(
+        default_factory=dict
+    )  # index of the submitted cell, by the place of the released one
     # For an answer that is in the cell of another answer: the place of that cell, by the place of the answer.
     elsewhere: dict[int, int] = field(default_factory=dict)
     copies: set[int] = field(default_factory=set)  # indices of unchanged copies of released cells, which are left out
@@ -46,7 +48,7 @@ class Matching:
         receipt += halves.receipt
         questions += halves.questions
         self.sources = [cell.source.strip() for cell in self.cells]
-        self.found: dict[int, int] = {}
+        self.index_of: dict[int, int] = {}
         self.taken: set[int] = set()
         # An unchanged cell holds no definition by the student.
         self.defined = [
@@ -65,7 +67,7 @@ class Matching:
         for place, blank in enumerate(self.released):
             if not is_answer(blank):
                 self._take_known(place, blank)
-        result = Match(self.cells, self.found)
+        result = Match(self.cells, self.index_of)
         self._match_code(result)
         for place, blank in enumerate(self.released):
             if is_answer(blank) and blank.cell_type == "markdown":
@@ -80,7 +82,7 @@ class Matching:
         return result
 
     def _take(self, place: int, index: int) -> None:
-        self.found[place] = index
+        self.index_of[place] = index
         self.taken.add(index)
 
     def _named(self, name: str, kind: str | None = None) -> list[int]:
@@ -96,7 +98,7 @@ class Matching:
         # A cell that defines an answer counts as the answer, even if it includes the released cell or has its name.
         same = [i for i in same if not (self.defined[i].keys() & self.answers.keys())]
         if plain and blank.cell_type == "markdown":
-            same = [i for i in same if alike(words_of(self.cells[i].source), words_of(blank.source))]
+            same = [i for i in same if is_similar(words_of(self.cells[i].source), words_of(blank.source))]
         for index in (own or exact or same)[:1]:
             self._take(place, index)
 
@@ -147,8 +149,8 @@ class Matching:
         others = {each for each in self.answers if each != name}
         best = written or defining
         # A helper that is repeated in another answer's cell is the answer only if there is no other definition.
-        alone = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
-        best = alone or best
+        not_repeated = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
+        best = not_repeated or best
         start, end = self._window(place)
         near = [i for i in best if start < i < end]
         # The student's last definition may be another one. The run in the student's own order judges that one too.
@@ -156,8 +158,8 @@ class Matching:
 
     def _window(self, place: int) -> tuple[int, int]:
         """Return the indices of two submitted cells that match released ones; the answer was between these two."""
-        before = [self.found[other] for other in range(place) if other in self.found]
-        after = [self.found[other] for other in range(place + 1, len(self.released)) if other in self.found]
+        before = [self.index_of[other] for other in range(place) if other in self.index_of]
+        after = [self.index_of[other] for other in range(place + 1, len(self.released)) if other in self.index_of]
         start = before[-1] if before else -1
         return start, min((index for index in after if index > start), default=len(self.cells))
 
@@ -191,13 +193,13 @@ class Matching:
 
     def _text_after_question(self, place: int) -> int | None:
         """Return the index of the student's text after the question of an answer; None if there is none."""
-        index = self.found.get(place - 1, len(self.cells)) + 1
+        index = self.index_of.get(place - 1, len(self.cells)) + 1
         known = index >= len(self.cells) or index in self.taken or not self._is_own(index)
         return None if known or self.cells[index].kind != "markdown" else index
 
     def _match_the_rest(self) -> None:
         """Match the cells without a known name, by place and by similarity."""
-        missing = [place for place in range(len(self.released)) if place not in self.found]
+        missing = [place for place in range(len(self.released)) if place not in self.index_of]
         words = [words_of(cell.source) for cell in self.cells] if missing else []
         for place in missing:
             blank = self.released[place]
@@ -211,7 +213,7 @@ class Matching:
             elif not is_answer(blank):
                 wanted = words_of(blank.source)
                 for index, mine in enumerate(words):
-                    if index not in self.taken and alike(mine, wanted):
+                    if index not in self.taken and is_similar(mine, wanted):
                         self._take(place, index)
                         break
 
@@ -220,9 +222,9 @@ def names_defined(cell: Cell) -> dict[str, bool]:
     """Return the names that a cell defines; in a text only functions and classes count, because prose has no such lines."""
     if cell.kind == "code":
         return definitions(cell.source)
-    found = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
-    known = definitions(cell.source) if found else {}
-    return {name: known.get(name, True) for name in found}
+    names = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
+    known = definitions(cell.source) if names else {}
+    return {name: known.get(name, True) for name in names}
 
 
 def split_texts(
@@ -230,7 +232,7 @@ def split_texts(
 ) -> list[Cell]:
     """Split the texts that hold a released text and something else: a merged cell, or words written into a question."""
     known = {cell.source.strip(): name_of(cell) for cell in released if cell.cell_type == "markdown"}
-    said = {cell.source.strip(): in_words(cell) for cell in released}
+    description_of = {cell.source.strip(): in_words(cell) for cell in released}
     long = {text: name for text, name in known.items() if len(text) > LONG}
     prompts = [cell.source.strip() for cell in released if is_answer(cell) and cell.cell_type == "markdown"]
     question_of = {
@@ -244,7 +246,7 @@ def split_texts(
             continue
         pattern = "|".join(map(re.escape, sorted(inside, key=len, reverse=True)))
         parts = [part.strip() for part in re.split(f"({pattern})", cell.source)]
-        parts = [part if part in long else without(part, prompts) for part in parts]
+        parts = [part if part in long else remove_prompts(part, prompts) for part in parts]
         parts = [part for part in parts if part]
         own = [name for name in cell.names if name in question_of]
         question = question_of[own[0]] if own else None
@@ -255,11 +257,11 @@ def split_texts(
                 after = parts[place - 1] == question if question in parts else place == 0
                 cells.append(Cell(cell.kind, part, own if after else [], raw=cell.raw))
         if len(parts) > 1:
-            receipt.append(f"A cell was merged with {said[inside[0]]}; it was taken apart.")
+            receipt.append(f"A cell was merged with {description_of[inside[0]]}; it was taken apart.")
     return cells
 
 
-def without(text: str, prompts: Sequence[str]) -> str:
+def remove_prompts(text: str, prompts: Sequence[str]) -> str:
     """Return a text without the prompts that ask for an answer."""
     for prompt in prompts:
         text = text.replace(prompt, "")
@@ -271,7 +273,7 @@ def words_of(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+|[^\w\s]", text[:MAX_COMPARED]))
 
 
-def alike(one: Counter[str], other: Counter[str]) -> bool:
+def is_similar(one: Counter[str], other: Counter[str]) -> bool:
     """Whether nine of ten words are the same. The time is linear in their number, whatever a student writes."""
     both = one.total() + other.total()
     return both > 0 and 2 * sum(min(count, other[word]) for word, count in one.items()) > 0.9 * both

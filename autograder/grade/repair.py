@@ -15,13 +15,13 @@ from nbformat import NotebookNode
 from autograder.cells import is_locked
 from autograder.files import Unreadable
 from autograder.grade.layout import Item, in_submitted_order, same_code
-from autograder.grade.match import Match, Matching, alike, names_defined, words_of
+from autograder.grade.match import Match, Matching, is_similar, names_defined, words_of
 from autograder.grade.texts import NOT_RUN, place_texts
 from autograder.notebooks import Cell, Notebook, read_notebook
 from autograder.recognition import definitions, in_words, is_answer, name_of, names_in, other_assignment, parsed
 
 MAX_RECEIPT = 200  # entries
-EARLIER = "The notebook is of an earlier release; its locked cells were replaced by those of this one."
+EARLIER = "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
 # The beginning of a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
 ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # a student version has the instructor's own addresses
@@ -86,8 +86,8 @@ def repair_notebook(
     if submitted.damaged:
         lost = [name_of(release.cells[item.place]) for item in items if _is_lost(item, release, match)]
         if lost:
-            said = f"the answers {', '.join(lost)} are not in what could be read"
-            questions.append(f"The file is cut off or damaged, and {said}. Is there a whole one?")
+            lost_in_words = f"the answers {', '.join(lost)} are not in what could be read"
+            questions.append(f"The file is cut off or damaged, and {lost_in_words}. Is there a complete file?")
     items = place_texts(items, release.cells, receipt, questions)
     items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
     order = in_submitted_order(items, release.cells)
@@ -104,13 +104,13 @@ def _one_side_of(
     receipts: tuple[list[str], list[str]] = [], []
     asked: tuple[list[str], list[str]] = [], []
     sides = submitted.cells, submitted.other.cells
-    matches = [Matching(cells, release.cells, earlier, *said).match() for cells, *said in zip(sides, receipts, asked)]
+    matches = [Matching(cells, release.cells, earlier, *notes).match() for cells, *notes in zip(sides, receipts, asked)]
     ours, theirs = (_answers_in(match, release) for match in matches)
     differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
     only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
-    chosen = int(not differ and not only[0] and bool(only[1]))
-    receipt += receipts[chosen]
-    questions += asked[chosen]
+    side = int(not differ and not only[0] and bool(only[1]))
+    receipt += receipts[side]
+    questions += asked[side]
     if differ or (only[0] and only[1]):
         names = ", ".join(sorted({*differ, *only[0], *only[1]}))
         questions.append(
@@ -121,27 +121,27 @@ def _one_side_of(
         receipt.append("The file has git's conflict marks; the side with more answers was taken.")
     else:
         receipt.append("The file has git's conflict marks; both sides have the same answers, and the first was taken.")
-    known = {cell.source for cell in sides[chosen]} | {cell.source for cell in release.cells}
-    left = [cell.source for cell in sides[1 - chosen] if cell.source.strip() and cell.source not in known]
+    known = {cell.source for cell in sides[side]} | {cell.source for cell in release.cells}
+    left = [cell.source for cell in sides[1 - side] if cell.source.strip() and cell.source not in known]
     submitted.pieces += left
-    return matches[chosen]
+    return matches[side]
 
 
 def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
     """Return the answers that differ from the release, by their names."""
-    found = {}
+    answers = {}
     for place, cell in enumerate(release.cells):
-        index = match.found.get(match.elsewhere.get(place, place))
+        index = match.index_of.get(match.elsewhere.get(place, place))
         if is_answer(cell) and index is not None and match.cells[index].source.strip() != cell.source.strip():
-            found[name_of(cell)] = match.cells[index].source.strip()
-    return found
+            answers[name_of(cell)] = match.cells[index].source.strip()
+    return answers
 
 
 def _items_of(
     match: Match, instructor: NotebookNode, release: NotebookNode, earlier: Set[str], receipt: list[str]
 ) -> list[Item]:
     """Return the cells of the graded notebook in the order of the release, with the student's own cells among them."""
-    place_of = {index: place for place, index in match.found.items()}
+    place_of = {index: place for place, index in match.index_of.items()}
     own: dict[int, list[Item]] = {}  # by the place of the released cell before them
     place = -1
     for index, cell in enumerate(match.cells):
@@ -150,7 +150,7 @@ def _items_of(
             own.setdefault(place, []).append(Item(_own_cell(cell, receipt), index=index, anchor=place))
     items = own.get(-1, [])
     for place, (full, blank) in enumerate(zip(instructor.cells, release.cells, strict=True)):
-        index = match.found.get(place)
+        index = match.index_of.get(place)
         cell = None if index is None else match.cells[index]
         item = Item(full, place, index)
         if place in match.elsewhere:
@@ -192,7 +192,7 @@ def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[
     made = [Cell(kind, added)] if added else []
     made += [Cell("markdown", f"{NOT_RUN}changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
     if made:
-        _note(receipt, f"What was written into {in_words(blank)} was kept as a cell of its own.")
+        _note(receipt, f"The text that was added to {in_words(blank)} was kept as a separate cell.")
     return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]
 
 
@@ -210,7 +210,7 @@ def _added_lines(source: str, released: str) -> str:
         else:
             lines.append(line)
     gone = [words_of(line) for line, count in left.items() if count > 0 and line]
-    kept = [line for line in lines if not any(alike(words_of(line), each) for each in gone)]
+    kept = [line for line in lines if not any(is_similar(words_of(line), each) for each in gone)]
     return "\n".join(kept).strip()
 
 
@@ -301,7 +301,7 @@ def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
 
 def _without_html(source: str, receipt: list[str]) -> str:
     """Put a space where a tag or a link would begin: nbgrader's pages show all HTML in Markdown."""
-    text = ACTIVE.sub(lambda found: found[0] + " ", source)
+    text = ACTIVE.sub(lambda match: match[0] + " ", source)
     if text != source:
         _note(receipt, "Tags and links in a text are shown as text.")
     return text

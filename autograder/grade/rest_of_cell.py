@@ -1,7 +1,7 @@
 """Find the statements of a cell that still run after one of its statements failed.
 
-A notebook stops at the first error of a cell. If a line fails only in the grader, such as the import of a package that is
-not installed here, the definitions after it would be lost.
+A notebook stops at the first error of a cell. A line may fail only in the grader: for example, it imports a package that
+is not installed here. Then the definitions after it would be lost.
 """
 
 import ast
@@ -26,7 +26,7 @@ class Rest:
     """What is left of a cell."""
 
     source: str
-    said: str  # what was left out, in words
+    message: str  # what was left out, in words
 
 
 def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | None:
@@ -43,10 +43,10 @@ def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | Non
     if tree is None:
         return None
     trace = COLOUR.sub("", "\n".join(map(str, error.traceback))[-MAX_TRACE:])
-    found = PLACE.search(trace.rpartition("Traceback (most recent call last)")[2])
-    if found is None:
+    place = PLACE.search(trace.rpartition("Traceback (most recent call last)")[2])
+    if place is None:
         return None
-    line = int(found[1])
+    line = int(place[1])
     failed = next((each for each in tree.body if _first_line(each) <= line <= each.end_lineno), None)
     if failed is None:
         return None
@@ -60,10 +60,10 @@ def rest_after_error(source: str, outputs: Sequence[NotebookNode]) -> Rest | Non
     missing = MISSING.search(error.evalue)
     statement = writable(lines[_first_line(failed) - 1].strip())[:80]
     if imports and missing:
-        said = f'{missing[1]} is not installed here: "{statement}" was left out, and the rest of the cell ran.'
+        message = f'{missing[1]} is not installed here: "{statement}" was left out, and the rest of the cell ran.'
     else:
-        said = f'"{statement}" ended with {writable(error.ename)[:80]}; the definitions after it were run.'
-    return Rest(text, " ".join(said.split()))
+        message = f'"{statement}" ended with {writable(error.ename)[:80]}; the definitions after it were run.'
+    return Rest(text, " ".join(message.split()))
 
 
 def _first_line(statement: ast.stmt) -> int:

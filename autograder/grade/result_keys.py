@@ -1,6 +1,6 @@
 """Make the keys of results. A result depends only on the grader, the assignment's checks and all that was submitted.
 
-While a submission's key stays the same, so does its result.
+A submission keeps its result while its key stays the same.
 """
 
 import hashlib
@@ -39,10 +39,10 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
 
 @cache  # it reads the packages' folders, and each result needs it
 def versions() -> str:
-    """Return in words the versions on which points depend most. A student's versions may differ."""
+    """Return the versions on which points depend most, in words. A student's versions may differ."""
     packages = {"NumPy": "numpy", "PyTorch": "torch"}
-    found = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
-    return ", ".join(found)
+    parts = [f"Python {platform.python_version()}", *(f"{title} {version(name)}" for title, name in packages.items())]
+    return ", ".join(parts)
 
 
 def key_of(grader_key: str, content: str) -> str:

@@ -61,7 +61,7 @@ class Session:
         self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
         self.newer: list[str] = []  # a question about each cell that only a newer Python reads
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
-        self.reached: list[str] = []  # the ways in which code accessed the grader's agent, in words
+        self.agent_accesses: list[str] = []  # the ways in which code accessed the grader's agent, in words
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -70,7 +70,7 @@ class Session:
         while self.kernel is None or self.kernel.closed:
             self._refuse_if(self.kernels == self.limits.kernels)
             self.kernels += 1
-            self.kernel = self.budget.of(Kernel(self.limits, self.sandboxed, self.budget.ends, self.reached))
+            self.kernel = self.budget.track(Kernel(self.limits, self.sandboxed, self.budget.ends, self.agent_accesses))
             for cell in list(self.ran):
                 self._refuse_if(self.budget.is_late())
                 try:
@@ -96,22 +96,22 @@ class Session:
         """Run a cell, and return its outputs; remember with which error it ended."""
         self.met.append(cell)
         outputs = self._run(cell)
-        said = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
-        newer = newer_python(cell.source) if said and said[-1].startswith("SyntaxError:") else None
+        errors = [f"{output.ename}: {output.evalue[:300]}" for output in outputs if output.output_type == "error"]
+        newer = newer_python(cell.source) if errors and errors[-1].startswith("SyntaxError:") else None
         if newer:
-            told = f"Your Python is newer than the grader's {OUR_PYTHON}: {newer}"
-            said[-1] = f"{said[-1]}. {told}"
-            outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{told}\n"))
+            note = f"Your Python is newer than the grader's {OUR_PYTHON}: {newer}"
+            errors[-1] = f"{errors[-1]}. {note}"
+            outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{note}\n"))
             names = ", ".join(sorted(definitions(cell.source))[:5])
             self.newer.append(f"A cell{names and f' that defines {names}'} needs a newer Python. {newer}. Is it right?")
-        for name in definitions(cell.source) if said or self.failed else ():
+        for name in definitions(cell.source) if errors or self.failed else ():
             self.failed.pop(name, None)
-            if said and len(self.failed) < MAX_NAMES:
-                self.failed[name] = said[-1]
+            if errors and len(self.failed) < MAX_NAMES:
+                self.failed[name] = errors[-1]
         # Released code fails only because of an answer.
         rest = None if cell.released else rest_after_error(cell.source, outputs)
         if rest and len(self.left_out) < MAX_LEFT_OUT:
-            self.left_out.append(rest.said)
+            self.left_out.append(rest.message)
             outputs += self.run(replace(cell, source=rest.source))
         return outputs
 
@@ -148,7 +148,7 @@ class Session:
         return seconds if self.losses.total() < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 
     def begin_test(self, calls: int = 0) -> None:
-        """Set the time that the calls of a test share; `calls` of them were made before."""
+        """Set the time that the calls of a test share; `calls` is the number of calls that were made before."""
         self.budget.test_seconds, self.calls = 3 * self.limits.call_seconds, calls
 
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
@@ -193,10 +193,10 @@ class Session:
         """If a reply says that a name is not defined, quote the error of the cell that should have defined it."""
         text = str(reply.get("text", ""))[:2000]  # the student's side may send a text of any length
         name = re.search(r"\b(\w+)'? is not defined", text) if "error" in reply else None
-        said = self.failed.get(name[1]) if name else None
-        if not said:
+        cause = self.failed.get(name[1]) if name else None
+        if not cause:
             return reply
-        return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {said}"}
+        return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {cause}"}
 
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Run an action in the kernel; if the kernel is lost, run it again in one without the student's own cells.
@@ -215,12 +215,12 @@ class Session:
         ran, self.ran = self.ran, released
         self.begin_test(self.calls)  # time that own cells used up does not count for the answer
         try:
-            found = action()
+            result = action()
         except KernelLost:
             self.ran = ran
             raise
-        if not _lacks_a_name(found):
-            return found
+        if not _lacks_a_name(result):
+            return result
         self.close()
         self.ran = ran
         raise self.lost.pop()
@@ -241,7 +241,7 @@ def _was_short_of_memory(reply: dict[str, Any]) -> bool:
     return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
 
 
-def _lacks_a_name(found: dict[str, Any] | list[NotebookNode]) -> bool:
+def _lacks_a_name(result: dict[str, Any] | list[NotebookNode]) -> bool:
     """Whether a reply, or the outputs of a cell, say that a name is not defined."""
-    errors = found.get("error") if isinstance(found, dict) else [output.get("ename") for output in found]
+    errors = result.get("error") if isinstance(result, dict) else [output.get("ename") for output in result]
     return "NameError" in str(errors)

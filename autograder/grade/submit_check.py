@@ -22,12 +22,12 @@ CELL = "the cell "  # begins the name of a cell that is not a test
 LEFT_OUT = "left unwritten, it costs nothing"  # the visible test of an unwritten bonus prints this
 
 
-class Look(NamedTuple):
+class Preview(NamedTuple):
     """What the grader would do with a notebook."""
 
     assignment: str
     receipt: list[str]  # what it would repair
-    said: list[tuple[str, str]]  # name and message of each visible test and file ("" if all is well)
+    results: list[tuple[str, str]]  # name and message of each visible test and file ("" if all is well)
     questions: list[str]  # what it would ask a person
 
 
@@ -50,13 +50,13 @@ def matching_release(data: bytes, exercises: Path) -> tuple[str, NotebookNode]:
     return best[1], best[2]
 
 
-def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Look:
+def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Preview:
     """Repair a notebook as the grader would, run it, and say what the visible tests see.
 
     Args:
         path: The file that is to be submitted. It is not changed.
         exercises: The folder of released notebooks.
-        sandboxed: Whether to run it in the grader's sandbox; a student's own file needs none.
+        sandboxed: Whether to run it in the grader's sandbox; your own file needs no sandbox.
 
     Raises:
         Unreadable: the file cannot be read as a notebook.
@@ -66,29 +66,31 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Look:
         data = file.read(MAX_BYTES)
     assignment, release = matching_release(data, exercises)
     repaired = repair_notebook(data, release, release)
-    said, left_out = _say(repaired.notebook, sandboxed)
-    if repaired.as_submitted is not None and _failures(said):
-        other, left_out_there = _say(repaired.as_submitted, sandboxed)
-        if _failures(other) < _failures(said):
-            said, left_out = other, [*left_out_there, "The cells are run in the order in which you have them."]
-    said += [(name, _look_at(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()]
-    return Look(assignment, repaired.receipt + left_out, said, repaired.questions)
+    results, left_out = _run_notebook(repaired.notebook, sandboxed)
+    if repaired.as_submitted is not None and _failures(results):
+        own_order, own_left_out = _run_notebook(repaired.as_submitted, sandboxed)
+        if _failures(own_order) < _failures(results):
+            results, left_out = own_order, [*own_left_out, "The cells are run in the order in which you have them."]
+    results += [
+        (name, _check_file(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()
+    ]
+    return Preview(assignment, repaired.receipt + left_out, results, repaired.questions)
 
 
-def _failures(said: list[tuple[str, str]]) -> int:
-    return sum(bool(error) for name, error in said if not name.startswith(CELL))
+def _failures(results: list[tuple[str, str]]) -> int:
+    return sum(bool(error) for name, error in results if not name.startswith(CELL))
 
 
-def _say(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
+def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
     """Run a notebook; return a message about each visible test and cell, and the statements that were left out."""
-    said, left_out = [], list[str]()
+    results, left_out = [], list[str]()
     for name, cell, error, printed in _errors(notebook, sandboxed, left_out):
         if name.startswith("test_") and is_locked(cell) and not is_grade(cell):
             if error or LEFT_OUT not in printed:
-                said.append((name.removeprefix("test_"), error))
+                results.append((name.removeprefix("test_"), error))
         elif error and error != BARE:
-            said.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
-    return said, left_out
+            results.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
+    return results, left_out
 
 
 def _errors(
@@ -98,7 +100,7 @@ def _errors(
 
     The set-up cell runs too, and yields nothing.
 
-    If a cell ends the kernel, the others still run: a fresh kernel replays the cells before it.
+    If a cell ends the kernel, the later cells still run: a fresh kernel replays the cells before that cell.
     """
     kernel, ran = None, list[str]()
     for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
@@ -119,7 +121,7 @@ def _errors(
                     printed += output.get("text", "")
                 ran.append(source)
                 rest = rest_after_error(source, outputs) if is_students(cell) else None
-                left_out += [rest.said] if rest else []
+                left_out += [rest.message] if rest else []
                 source = rest.source if rest else None
         except KernelLost as lost:
             error = str(lost)
@@ -129,7 +131,7 @@ def _errors(
         kernel.close()
 
 
-def _look_at(path: Path, stem: str, sandboxed: bool) -> str:
+def _check_file(path: Path, stem: str, sandboxed: bool) -> str:
     """Say what is wrong with a file that is submitted next to the notebook; "" if it can be used."""
     try:
         content = read_plain_file(path, MAX_FILE) if path.exists() else None

@@ -45,23 +45,23 @@ def place_texts(
         labelled = [pair for pair in texts if _begins_with(pair[1], names)]
         around = [pair for pair in texts if pair[0].own and pair[0].anchor in (item.place - 1, item.place)]
         near = [pair for pair in around if pair[0].node.cell_type == "markdown" or _is_only_words(pair[0].node.source)]
-        found = [pair for pair in texts if pair in labelled or pair in near]
-        if found:
+        fitting = [pair for pair in texts if pair in labelled or pair in near]
+        if fitting:
             where = "below the question" if near else "elsewhere in the notebook"
-            said = f"[Found {where}; the cell of the answer was empty.]"
-            item.node.source = _joined(said, [*_pictures_of(item), *(text for _, text in found)])
+            head = f"[Found {where}; the cell of the answer was empty.]"
+            item.node.source = _joined(head, [*_pictures_of(item), *(text for _, text in fitting)])
             receipt.append(f"The cell {name} was empty; text that was found {where} was put into it.")
-            used |= {id(other) for other, _ in found if other.own and other.node.cell_type == "markdown"}
-            texts = [pair for pair in texts if pair not in found or id(pair[0]) not in used]
+            used |= {id(other) for other, _ in fitting if other.own and other.node.cell_type == "markdown"}
+            texts = [pair for pair in texts if pair not in fitting or id(pair[0]) not in used]
     for item in empty:
         name = name_of(released[item.place])
         if not _is_empty(item, released):
             continue
         rest = [pair for pair in texts if id(pair[0]) not in used and _may_be_answer(*pair, first)]
         if rest:
-            said = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
+            head = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
             pictures = _pictures_of(item)
-            item.node.source = _joined(said, [*pictures, *(text for _, text in rest)])
+            item.node.source = _joined(head, [*pictures, *(text for _, text in rest)])
             where, state = _where(rest[0][0], released), "holds a picture only" if pictures else "is empty"
             questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
     return [item for item in items if id(item) not in used]
@@ -103,11 +103,11 @@ def words_in_code(source: str) -> str:
         if prose:
             return source.strip()
         return "\n".join(line.strip()[1:].strip() for line in source.splitlines() if line.strip()[:1] == "#")
-    found = []
+    words = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
             if token.type == tokenize.COMMENT:
-                found.append((token.start[0], token.string.lstrip("# ")))
+                words.append((token.start[0], token.string.lstrip("# ")))
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass  # the cell has lines for IPython
     for statement in tree.body:
@@ -115,8 +115,8 @@ def words_in_code(source: str) -> str:
         parts = [value, *(value.args if isinstance(value, ast.Call) else ())]
         texts = [part.value for part in parts if isinstance(getattr(part, "value", None), str)]
         if type(statement).__name__ == "Expr":
-            found += [(statement.lineno, text.strip()) for text in texts]
-    return "\n".join(text for _, text in sorted(found))
+            words += [(statement.lineno, text.strip()) for text in texts]
+    return "\n".join(text for _, text in sorted(words))
 
 
 def _is_only_words(source: str) -> bool:

@@ -15,7 +15,7 @@ from autograder.judge.mistake import Mistake, number_of
 
 
 def checks_of(stem: str, part: str = "exercises") -> ModuleType:
-    """Return a module of checks for a file of answers: exercises, mistakes, right_answers or checkpoint."""
+    """Return a module of the checks for a file of answers; `part` is its name, such as "mistakes" or "right_answers"."""
     return importlib.import_module(f"autograder.checks.{stem}.{part}")
 
 
@@ -80,25 +80,25 @@ def address_of_book() -> str:
     return yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["html"]["baseurl"].rstrip("/") + "/"
 
 
-def described() -> dict[str, Mistake]:
+def mistakes_by_number() -> dict[str, Mistake]:
     """Return every mistake that the checks can name, by number.
 
     Raises:
         ValueError: two mistakes have the same number, or a number has no title and question.
     """
     mistakes = [mistake for stem in STEMS for mistake in mistakes_of(stem)]
-    found: dict[str, Mistake] = {}
+    by_number: dict[str, Mistake] = {}
     for mistake in (*TAUGHT, *(mistake for mistake in mistakes if mistake.title)):
-        if other := found.get(mistake.name):
+        if other := by_number.get(mistake.name):
             free = 1 + max(number_of(each.name) for each in (*TAUGHT, *mistakes))
             raise ValueError(f"{mistake.name} is {other.title!r} and {mistake.title!r}; M{free} is free")
-        found[mistake.name] = mistake
-    if lacking := {mistake.name for mistake in mistakes} - found.keys():
+        by_number[mistake.name] = mistake
+    if lacking := {mistake.name for mistake in mistakes} - by_number.keys():
         raise ValueError(f"{', '.join(sorted(lacking))}: expected a title and a question where a number is first given")
-    return {name: mistake for name, mistake in found.items() if mistake not in TAUGHT}
+    return {name: mistake for name, mistake in by_number.items() if mistake not in TAUGHT}
 
 
-DESCRIBED = described()
+DESCRIBED = mistakes_by_number()
 TITLES = {name: mistake.title for name, mistake in DESCRIBED.items()}
 QUESTIONS = {name: mistake.question for name, mistake in DESCRIBED.items()}
 MESSAGES = {name: f"{name} ({mistake.title}): {mistake.question}" for name, mistake in DESCRIBED.items()}

@@ -34,7 +34,7 @@ class Measured(dict):
 
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
-    """Call a function on copies of arguments. Return its arrays by name and whether it changed a copy, or its error."""
+    """Call a function on copies of arguments. Return its arrays by name, and whether it changed a copy; or its error."""
     given = [np.array(argument) if np.ndim(argument) else argument for argument in arguments]
     try:
         results = function(*given)
@@ -60,7 +60,7 @@ def place_of(error):
     return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
-def said_of_unwritten(called, missing):
+def message_of_unwritten(called, missing):
     """Say that an answer is not written, or that it calls another answer that is not written."""
     return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write it first."
 
@@ -84,7 +84,7 @@ def difference(got, expected, show):
         if got.get("error") == expected.get("error"):
             return ""
         if got.get("unwritten"):
-            return said_of_unwritten(*got["unwritten"])
+            return message_of_unwritten(*got["unwritten"])
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
         return f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():
@@ -97,9 +97,9 @@ def difference(got, expected, show):
             continue
         if says_yes and np.isfinite(mine).all():
             first = tuple(np.argwhere(wrong)[0])
-            said = [("no", "yes")[int(right[first])], {0: "no", 1: "yes"}.get(float(mine[first]), "something else")]
+            pair = [("no", "yes")[int(right[first])], {0: "no", 1: "yes"}.get(float(mine[first]), "something else")]
             where = f" at {wrong.sum()} of {wrong.size} places" if wrong.size > 1 else ""
-            return f"{words}: expected {said[0]}, got {said[1]}{where}"
+            return f"{words}: expected {pair[0]}, got {pair[1]}{where}"
         if words.startswith("shape") or (right.ndim == 0 and (show or not (mine % 1 or right % 1))):
             sizes = [" × ".join(f"{number:.4g}" for number in array.ravel()) for array in (right, mine)]
             return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be shown
@@ -174,8 +174,9 @@ def judge(function, names, cases, messages, show=True, book=""):
             best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2: a variant of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # no numbers to compare
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
-            causes = {case.get("otherwise")} | {c.get("otherwise") for c, t in zip(cases, texts) if t} - {None}
-            best = best or (causes if strange else {case.get("refused") if refused else None})
+            defaults = {c.get("default_mistake") for c, t in zip(cases, texts) if t} - {None}
+            causes = {case.get("default_mistake")} | defaults
+            best = best or (causes if strange else {case.get("mistake_if_refused") if refused else None})
             mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes fit equally well
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
@@ -187,12 +188,12 @@ def judge(function, names, cases, messages, show=True, book=""):
 def fitting(case, mine, prints, tried, names):
     """Return the mistakes that give this outcome, each with the number of cases that it explains."""
     part, fits = part_of(case, names), {}
-    for name, shown in (case["mistakes"] if "arrays" in mine else {}).items():
-        if alike(prints, shown, part):
-            fits[name] = alike(prints, shown) / 2  # a bonus if the results that do not count also fit
+    for name, wrong_prints in (case["mistakes"] if "arrays" in mine else {}).items():
+        if alike(prints, wrong_prints, part):
+            fits[name] = alike(prints, wrong_prints) / 2  # more if the results that the case does not ask for fit too
             for c, g, m, t in tried:  # an error or a right result may hide the mistake in other cases
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
-    return {name: count for name, count in fits.items() if holds(name, fits, tried, names)}
+    return {name: count for name, count in fits.items() if has_support(name, fits, tried, names)}
 
 
 def part_of(case, names):
@@ -201,13 +202,13 @@ def part_of(case, names):
     return [i for i, name in enumerate(names) if name in kept] + [-1] if set(kept) <= set(names) else None
 
 
-def holds(name, fits, tried, names):
+def has_support(name, fits, tried, names):
     """Do most cases vote for a mistake? A wrong result votes for it if one of its variants gives the same result."""
     variants, votes = [each for each in fits if each.split("/")[0] == name.split("/")[0]], 0
     for case, got, prints, text in tried:
-        shown, part = [case["mistakes"].get(variant, ()) for variant in variants], part_of(case, names)
+        wrong_prints, part = [case["mistakes"].get(variant, ()) for variant in variants], part_of(case, names)
         if text and "arrays" in got:
-            votes += 1 if any(alike(prints, each, part) for each in shown) else -max(any(shown), 0.5)
+            votes += 1 if any(alike(prints, each, part) for each in wrong_prints) else -max(any(wrong_prints), 0.5)
         elif not text:
-            votes -= all(shown) / 2  # weak evidence: some mistakes show only at some sizes
+            votes -= all(wrong_prints) / 2  # weak evidence: some mistakes show only at some sizes
     return votes > 0

@@ -14,12 +14,13 @@ import numpy as np
 from autograder.judge.compare import WrongAnswer, outcome, span
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT, Recorder
 
-DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")  # steps that every right answer holds
+# Steps that every right answer computes.
+DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
 MAX_BEFORE = 1  # if no value is a known step, a line is named only if at most this many lines precede it
 MAX_TRIED = 2  # the line is looked for in at most this many cases
 EMPTY = ("np.empty", "torch.empty")
-HIDDEN = -1e8  # a score below this is hidden, as -inf is
+HIDDEN = -1e8  # a score below this number counts as hidden, as -inf does
 NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # kinds of values, from plain to strange
 
 
@@ -29,15 +30,15 @@ class Departure:
     Attributes:
         text: The message for the student.
         line: The first wrong line; None if it cannot be found.
-        held: The last line whose value is right, if any.
+        last_right: The last line whose value is right, if any.
         function: The name of the function that contains the line.
-        outer: The line of the judged answer that called this function, or the line that assigned the variable that
-            caused an error; else 0.
+        outer: The line of the judged answer that called this function. If a variable caused an error, the line that
+            assigned this variable. Else 0.
         raised: Whether the line raised an error and no line before it departs.
     """
 
-    def __init__(self, text, line=None, held=None, function="", outer=0, raised=False):
-        self.text, self.line, self.held, self.function, self.outer = text, line, held, function, outer
+    def __init__(self, text, line=None, last_right=None, function="", outer=0, raised=False):
+        self.text, self.line, self.last_right, self.function, self.outer = text, line, last_right, function, outer
         self.raised = raised
 
 
@@ -46,7 +47,7 @@ def with_line(error, probed, names, recorder):
 
     Args:
         error: A `WrongAnswer`.
-        probed: Returns the answer in the form that `outcome` calls.
+        probed: A function that returns the answer in the form that `outcome` calls.
         names: The names of the answer's results.
         recorder: Records values in the notebook of the answer; None if the answer is in no notebook.
     """
@@ -68,9 +69,9 @@ def _with_line(error, probed, names, recorder):
     for case, got, steps in tried[:MAX_TRIED]:
         with recorder:
             outcome(probed(), case["arguments"], names)
-        found = departure(recorder.found(), case["arguments"], got, case["expected"], steps)
-        if found is not None:
-            return WrongAnswer(f"{error}\n{found.text}", None, error.wrong, found)
+        located = departure(recorder.record(), case["arguments"], got, case["expected"], steps)
+        if located is not None:
+            return WrongAnswer(f"{error}\n{located.text}", None, error.wrong, located)
     return error
 
 
@@ -98,14 +99,16 @@ def names_around(written):
 
 
 @np.errstate(all="ignore")
-def departure(found, arguments, got, expected, steps):
-    """Say where a record, `found`, departs from the steps. The other arguments are as in a case."""
-    rows, returned, items, waiting, at = _read(found)
+def departure(record, arguments, got, expected, steps):
+    """Say where a record departs from the steps. The other arguments are as in a case."""
+    rows, returned, items, waiting, at = _read(record)
     if "error" in expected:
         return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
     if got.get("text", "").startswith("returned ") and (rows or at[0]):
-        return _of_kind(rows[returned] if rows and returned >= 0 else _Row(at[0], at[1], "the result", "", [], None, at[2]))
+        return _of_kind(
+            rows[returned] if rows and returned >= 0 else _Row(at[0], at[1], "the result", "", [], None, at[2])
+        )
     if not rows or ("error" in got and raised is None):
         return raised
     if steps is None:
@@ -121,17 +124,18 @@ def departure(found, arguments, got, expected, steps):
             return _skipped_before(rows, kinds, waiting, known, raised) or raised
         if suspect is None or kinds[suspect][0] == ORDER:
             return raised
-        found = _departed(rows, kinds, suspect, known)
-        if found.line is None:
+        departed = _departed(rows, kinds, suspect, known)
+        if departed.line is None:
             return raised
-        return Departure(f"{raised.text}\n{found.text}", found.line, found.held, found.function, found.outer)
-    if suspect is None or not _operands(rows, kinds, suspect):  # no operand was recorded, as for a `grad`
+        text = f"{raised.text}\n{departed.text}"
+        return Departure(text, departed.line, departed.last_right, departed.function, departed.outer)
+    if suspect is None or not _operands(rows, kinds, suspect):  # no operand was recorded, for example of a `grad`
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
         suspect = suspect if other is None else other
     if suspect is None and returned >= 0:
         results = dict(zip(got["arrays"], items or [returned]))
-        found = _of_results(rows, kinds, results, known) or _of_shape(rows, results, known)
-        return found or _of_last(rows, kinds, returned, known)
+        place = _of_results(rows, kinds, results, known) or _of_shape(rows, results, known)
+        return place or _of_last(rows, kinds, returned, known)
     if suspect is None:
         return None
     return _departed(rows, kinds, suspect, known)
@@ -170,12 +174,12 @@ class _Row:
         self.operands, self.value, self.outer = operands, value, outer
 
     @property
-    def said(self):
+    def quoted(self):
         text = self.text.removeprefix("return ")
         return f"`{text}`" if text.isascii() and "`" not in text else "its value"
 
 
-def _read(found):
+def _read(record):
     """Return a record in parts; no rows if the record is invalid.
 
     Returns:
@@ -185,9 +189,9 @@ def _read(found):
     nothing = [], -1, [], [], (0, "", 0, {})
     try:
         rows = []
-        if type(found) is not dict or type(found["rows"]) not in (list, tuple):
+        if type(record) is not dict or type(record["rows"]) not in (list, tuple):
             return nothing
-        for line, function, text, kind, operands, value, outer in found["rows"][:10_000]:
+        for line, function, text, kind, operands, value, outer in record["rows"][:10_000]:
             fits = type(line) is type(outer) is int and all(type(each) is str for each in (function, text, kind))
             if not fits or not all(type(i) is int and 0 <= i < len(rows) for i in operands):
                 return nothing
@@ -197,14 +201,14 @@ def _read(found):
             rows.append(
                 _Row(line, function[:80], " ".join(text[:MAX_TEXT].split()), kind, list(operands), value, outer)
             )
-        returned, (line, function, outer, parts) = found["returned"], found["at"]
+        returned, (line, function, outer, parts) = record["returned"], record["at"]
         fits = (
             type(returned) is type(line) is type(outer) is int and type(function) is str and -1 <= returned < len(rows)
         )
         fits = fits and all(type(name) is str and type(number) is int for name, number in parts.items())
         parts = {name[:80]: number for name, number in list(parts.items())[:2] if name[:80].isascii()}
         waiting, items = (
-            [i for i in found[name][:20] if type(i) is int and 0 <= i < len(rows)] for name in ("open", "items")
+            [i for i in record[name][:20] if type(i) is int and 0 <= i < len(rows)] for name in ("open", "items")
         )
         return (rows, returned, items, waiting, (line, function[:80], outer, parts)) if fits else nothing
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -217,9 +221,9 @@ class _Steps:
     def __init__(self, steps, results, arguments):
         self.steps, self.known = [], {}
         self.results = {name: _real(array) for name, array in results.items()}
-        for said, step in steps.items():
+        for text, step in steps.items():
             array, *free = step if isinstance(step, (tuple, list)) else (step,)
-            self.steps.append((said, _real(array), free))
+            self.steps.append((text, _real(array), free))
         for name, array in results.items():
             right = _real(array)
             known = any(_close(step, right) for _, step, _ in self.steps)
@@ -325,7 +329,7 @@ def _among(value, numbers):
 
 
 def _equal_but_rows(value, step, how, axis):
-    """Whether a value is a step after a number was added to each row, or after each row was multiplied by a number."""
+    """Whether a value equals a step, except for a number that is added to each row ("+") or multiplies each row ("*")."""
     for turned in (step, np.swapaxes(step, -1, -2) if step.ndim > 1 else step):
         if turned.shape == value.shape:
             mine = value if turned is step else np.swapaxes(value, -1, -2)
@@ -369,13 +373,13 @@ def _cleared(rows, kinds):
 
 def _reached(rows, ends):
     """Return the ends and all rows that lead to them, in order."""
-    found, waiting = set(), list(ends)
+    reached, waiting = set(), list(ends)
     while waiting:
         i = waiting.pop()
-        if i not in found:
-            found.add(i)
+        if i not in reached:
+            reached.add(i)
             waiting += rows[i].operands
-    return sorted(found)
+    return sorted(reached)
 
 
 def _suspect(rows, kinds, cleared, among):
@@ -411,7 +415,7 @@ def _is_partial(row):
 
 def _operands(rows, kinds, i):
     """Return the operands of a value. An operand of the kind NOTHING is replaced by its own operands."""
-    found, waiting, known = [], list(rows[i].operands), set()
+    operands, waiting, known = [], list(rows[i].operands), set()
     while waiting:
         j = waiting.pop()
         if j in known:
@@ -420,12 +424,12 @@ def _operands(rows, kinds, i):
         if kinds[j][0] == NOTHING:
             waiting += rows[j].operands
         else:
-            found.append(j)
-    return found
+            operands.append(j)
+    return operands
 
 
 def _named(rows, i):
-    """Return the row of the variable that stores a value in the same line; else the row of the value."""
+    """Return the row of the variable that stores a value in the same line; if there is none, the row of the value."""
     for j in range(i + 1, min(len(rows), i + 6)):
         same = rows[j].kind in ("variable", "part") and i in rows[j].operands and rows[j].line == rows[i].line
         if same and rows[j].value is not None and np.array_equal(rows[j].value, rows[i].value, equal_nan=True):
@@ -446,37 +450,34 @@ def _departed(rows, kinds, i, known):
     """Say which line departs, and which right line is before it."""
     if (skipped := _skipped(rows, kinds, i, known)) is not None:
         return skipped
-    held = _last_right(rows, kinds, i)
-    if held is None and kinds[i][0] in (UNKNOWN, SCALAR) and len(_lines_before(rows, kinds, i)) > MAX_BEFORE:
+    last_right = _last_right(rows, kinds, i)
+    if last_right is None and kinds[i][0] in (UNKNOWN, SCALAR) and len(_lines_before(rows, kinds, i)) > MAX_BEFORE:
         return Departure("None of its values is a known step of a right answer, so we cannot name the wrong line.")
-    shown, said = rows[_named(rows, i)], []
-    if held is not None:
-        right = rows[_named(rows, held)]
-        said.append(f"{_place(right, shown)}: {right.said} {_what(known, kinds[held])}.")
-    fact = _fact(rows[i], kinds[i], known, kinds[held][1] if held is not None else -1)
+    shown, sentences = rows[_named(rows, i)], []
+    if last_right is not None:
+        right = rows[_named(rows, last_right)]
+        sentences.append(f"{_place(right, shown)}: {right.quoted} {_what(known, kinds[last_right])}.")
+    fact = _fact(rows[i], kinds[i], known, kinds[last_right][1] if last_right is not None else -1)
     called = f" (called in line {shown.outer})" if shown.outer else ""
-    said.append(
-        f"{_place(shown, shown)}{called}: {shown.said} is the first value that is not a known step of a right answer.{fact}"
+    sentences.append(
+        f"{_place(shown, shown)}{called}: {shown.quoted} is the first value that is not a known step of a right answer.{fact}"
     )
-    if held is None:
-        said.append("No value before it is a known step of a right answer.")
-    return Departure(
-        "\n".join(said), shown.line, None if held is None else rows[held].line, shown.function, shown.outer
-    )
+    if last_right is None:
+        sentences.append("No value before it is a known step of a right answer.")
+    right_line = None if last_right is None else rows[last_right].line
+    return Departure("\n".join(sentences), shown.line, right_line, shown.function, shown.outer)
 
 
 def _lines_before(rows, kinds, i):
     """Return the lines before a value that computed something."""
     made = [row for row, (kind, *_) in zip(rows[:i], kinds) if kind > (GIVEN if row.kind == "value" else NOTHING)]
-    return {
-        (row.function, row.line) for row in made if row.function != rows[i].function or row.line < rows[i].line
-    }
+    return {(row.function, row.line) for row in made if row.function != rows[i].function or row.line < rows[i].line}
 
 
 def _skipped(rows, kinds, i, known):
     """If a strange value was made without a required step, say after which value this step was skipped."""
-    held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
-    due = next((place for place in known.due if place not in held), None)
+    reached = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
+    due = next((place for place in known.due if place not in reached), None)
     value = rows[i].value
     if due is None or kinds[i][0] != UNKNOWN or not value.ndim:
         return None
@@ -492,20 +493,20 @@ def _skipped(rows, kinds, i, known):
             last = next((n for n in range(i - 1, j, -1) if j in rows[n].operands and rows[n].kind == "variable"), None)
             row = row if last is None or not np.array_equal(rows[last].value, rows[j].value) else rows[last]
             fact = _times(known, kinds[j]) if kinds[j][0] == FACTOR else _what(known, kinds[j])
-            text = f"Line {row.line}: {row.said} {fact}. No line computes {noun}, the next step."
+            text = f"Line {row.line}: {row.quoted} {fact}. No line computes {noun}, the next step."
             return Departure(text, row.line, row.line, row.function, row.outer)
     return None
 
 
 def _skipped_before(rows, kinds, waiting, known, raised):
     """If a step before the error was skipped, say which operand of the line with the error is an earlier step."""
-    held = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
-    due = next((place for place in known.due if place not in held), None)
+    reached = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
+    due = next((place for place in known.due if place not in reached), None)
     for j in waiting if due is not None else ():
         row = rows[_named(rows, j)]
         early = kinds[j][0] == STEP and kinds[j][1] < due and rows[j].value.size != known.steps[due][1].size
         if early and row.kind == "variable" and row.line < raised.line:
-            text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}. No line computes {_noun(known, due)}."
+            text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}. No line computes {_noun(known, due)}."
             return Departure(f"{raised.text}\n{text}", row.line, row.line, row.function, row.outer)
     return None
 
@@ -520,7 +521,7 @@ def _of_results(rows, kinds, results, known):
         same = [n for n in range(j, len(rows)) if rows[n].kind == "variable" and rows[n].value is not None]
         same = [n for n in same if np.array_equal(rows[n].value, rows[j].value, equal_nan=True)]
         row = rows[same[-1] if same else j]
-        text = f"Line {row.line}: {row.said} {_what(known, kinds[j])}, but you return it as {due.split(' ', 3)[3]}."
+        text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}, but you return it as {due.split(' ', 3)[3]}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -534,7 +535,7 @@ def _of_shape(rows, results, known):
         while same := [i for i in rows[j].operands if getattr(rows[i].value, "shape", None) == value.shape]:
             j = min(same)
         row = rows[_named(rows, j)]
-        text = f"Line {row.line}: {row.said} has shape {value.shape}. The right {name.replace('_', ' ')} has shape {right.shape}."
+        text = f"Line {row.line}: {row.quoted} has shape {value.shape}. The right {name.replace('_', ' ')} has shape {right.shape}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -557,7 +558,7 @@ def _times(known, kind):
 
 
 def _fact(row, kind, known, after):
-    """Describe a value that departs, in sentences after the first one."""
+    """Return sentences with more facts about a value that departs."""
     if kind[0] == FACTOR:
         return f" It {_times(known, kind)}."
     if kind[0] == ORDER:
@@ -569,8 +570,8 @@ def _fact(row, kind, known, after):
     if strange:
         return f" Of its {value.size} numbers, {strange} are NaN or infinite."
     later = [each for each in known.steps[after + 1 :] if each[1].shape == value.shape]
-    for said, step, _ in later:
-        noun = said.split(" ", 1)[1]
+    for text, step, _ in later:
+        noun = text.split(" ", 1)[1]
         same = _near(value, step)
         first = [j for j in range(len(step)) if step.ndim > 2 and same[j].all()]
         if first:
@@ -603,17 +604,17 @@ def _of_last(rows, kinds, returned, known):
     if kinds[returned][0] == STEP and any(_close(_real(value), step) for _, step, _ in known.steps):
         return Departure("All known steps are right. Is something detached, so that no gradient flows back?")
     if any(kind[0] == STEP for kind in kinds):
-        said = f"all known steps before it are right, but {row.said} gives other values, or another order"
+        sentence = f"all known steps before it are right, but {row.quoted} gives other values, or another order"
     elif value is not None and any(value.size == right.size for right in known.results.values()):
-        said = f"{row.said} holds values of the arguments, in a wrong order or shape"
+        sentence = f"{row.quoted} holds values of the arguments, in a wrong order or shape"
     else:
         return None
-    return Departure(f"Line {row.line}: {said}.", row.line, None, row.function, row.outer)
+    return Departure(f"Line {row.line}: {sentence}.", row.line, None, row.function, row.outer)
 
 
 def _of_kind(row):
     """Say that the returned value has a wrong type."""
-    return Departure(f"Line {row.line}: {row.said} has a wrong type.", row.line, None, row.function, row.outer)
+    return Departure(f"Line {row.line}: {row.quoted} has a wrong type.", row.line, None, row.function, row.outer)
 
 
 def _of_error(rows, waiting, at, got):
@@ -621,13 +622,13 @@ def _of_error(rows, waiting, at, got):
     if got.get("unwritten") or not at[0]:
         return None
     shapes = [
-        f"{rows[i].said} has shape {rows[i].value.shape}"
+        f"{rows[i].quoted} has shape {rows[i].value.shape}"
         for i in waiting
         if rows[i].value is not None and rows[i].value.ndim
     ]
-    said = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
+    details = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
     called = f", called in line {at[2]}," if at[2] else ""
     name, set_in = next(iter(at[3].items()), ("", 0))
-    said += f"; `{name}` was set in line {set_in}" if name else ""
-    text = f"Line {at[0]} of {at[1]}{called} raised the error{said}."
+    details += f"; `{name}` was set in line {set_in}" if name else ""
+    text = f"Line {at[0]} of {at[1]}{called} raised the error{details}."
     return Departure(text, at[0], None, at[1], at[2] or set_in, raised=True)

@@ -61,9 +61,10 @@ class Case:
     name: str
     arguments: tuple[Any, ...]
     # The mistake to name if no mistake fits and the result is NaN, or if an expected error is missing.
-    otherwise: str | None = None
+    default_mistake: str | None = None
     only: tuple[str, ...] = ()  # the results that are compared, for partial credit; () for all
-    refused: str | None = None  # the mistake to name if no mistake fits and an unexpected ValueError is raised
+    # The mistake to name if no mistake fits and an unexpected ValueError is raised.
+    mistake_if_refused: str | None = None
     tells: tuple[str, ...] = ()  # the mistakes that this case may name; () for all
 
 
@@ -84,12 +85,12 @@ class Exercise:
     given: dict[str, Function] = field(default_factory=dict)
     probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
     visible_probe: str = ""  # the code of the probe in the set-up cell, if it is not the name of `probe`
-    steps: Callable[..., dict[str, Any]] | None = None  # returns the steps for arguments, in order, by their texts
-    untried: str = ""  # the inputs that hidden stages try, and the visible test does not
+    steps: Callable[..., dict[str, Any]] | None = None  # returns the steps of a case, in order, by their texts
+    untried: str = ""  # the inputs that only the hidden stages try
 
     def probe_in_notebook(self) -> str:
         """Return the code of the probe in a notebook; "" if the answer needs no probe."""
-        probe = getattr(self.probe, "func", self.probe)  # leave out the measure of a partial, which is for the sandbox
+        probe = getattr(self.probe, "func", self.probe)  # a partial has a measure too, which is only for the sandbox
         return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
@@ -114,8 +115,8 @@ class Exercise:
                     "arguments": case.arguments,
                     "expected": expected,
                     "mistakes": _Fingerprints(self, case, expected),
-                    "otherwise": case.otherwise,
-                    "refused": case.refused,
+                    "default_mistake": case.default_mistake,
+                    "mistake_if_refused": case.mistake_if_refused,
                     "steps": partial(self.steps, *case.arguments) if self.steps else None,
                 }
             )
@@ -168,7 +169,7 @@ class Exercise:
             raise self._with_line(error, function) from None
 
     def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
-        """If an error names no mistake, add the line at which the answer departs from the known steps, if we can."""
+        """If an error names no mistake, try to add the line at which the answer departs from the known steps."""
         others = [*self.given, *self.uses]
         recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
@@ -210,7 +211,7 @@ class _Fingerprints(Mapping[str, list[float]]):
 
     def __getitem__(self, name: str) -> list[float]:
         if name not in self.known:
-            self.known[name] = self._shown(name)
+            self.known[name] = self._fingerprint_of(name)
         if self.known[name] is None:
             raise KeyError(name)
         return self.known[name]
@@ -221,7 +222,7 @@ class _Fingerprints(Mapping[str, list[float]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _shown(self, name: str) -> list[float] | None:
+    def _fingerprint_of(self, name: str) -> list[float] | None:
         if self.case.tells and mistake_of(name) not in self.case.tells:
             return None
         got = self.exercise.run(self.exercise.mistakes()[name], self.case)

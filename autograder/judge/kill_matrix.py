@@ -26,7 +26,7 @@ class Verdict:
     exercise: str
     name: str  # a mistake ("M10/2") or a correct answer ("einsum")
     failed: dict[str, str | None] = field(default_factory=dict)  # check -> the mistake that it names
-    visible: str | None = None  # the mistake that the visible test names, "" if it passes
+    visible: str | None = None  # the mistake that the visible test names; "" if it passes, None if it names none
     symptoms: list[str] = field(default_factory=list)  # the symptom in each failed check
 
     @property
@@ -62,7 +62,7 @@ class Matrix:
     correct: list[Verdict]
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every mutant is killed and named, and every correct answer passes."""
         return all(v.killed and v.named for v in self.mutants) and all(v.passes for v in self.correct)
 
@@ -111,10 +111,11 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
         ValueError: a mistake names an exercise that does not exist.
     """
     checks = checks_of(stem)
-    there = checks.EXERCISES | getattr(checks, "PROGRAMS", {})  # also the programs of the pool that were not drawn
+    # The names may also be those of programs of the pool that were not drawn.
+    known = checks.EXERCISES | getattr(checks, "PROGRAMS", {})
     for mistake in catalogue.mistakes_of(stem):
-        for name in {name for variant in mistake.variants for name in variant.exercises} - there.keys():
-            raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(there))}")
+        for name in {name for variant in mistake.variants for name in variant.exercises} - known.keys():
+            raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(known))}")
     matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]

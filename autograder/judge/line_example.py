@@ -52,15 +52,15 @@ def example() -> dict[str, Any]:
     try:
         judge(function, exercise.names, cases, catalogue.MESSAGES, show=False)
     except WrongAnswer as error:
-        found = with_line(error, lambda: function, exercise.names, recorder)
+        with_place = with_line(error, lambda: function, exercise.names, recorder)
     steps = cases[0]["steps"]()
-    kept = {text: (line, array) for line, _, text, kind, _, array, _ in recorder.found()["rows"] if kind == "variable"}
+    kept = {text: (line, array) for line, _, text, kind, _, array, _ in recorder.record()["rows"] if kind == "variable"}
     rows = []
     for name, step in STEPS.items():
         line, array = kept[name]
         right = steps[step][0] if isinstance(steps[step], tuple) else steps[step]
         rows.append({"line": line, "name": name, "value": array.round(4).tolist(), "step": right.round(4).tolist()})
-    return {"code": ANSWER, "said": str(found), "line": found.departure.line, "rows": rows}
+    return {"code": ANSWER, "said": str(with_place), "line": with_place.departure.line, "rows": rows}
 
 
 def _written(text: str) -> Any:
@@ -73,9 +73,9 @@ def _written(text: str) -> Any:
     return module.attention
 
 
-def record_of(found: dict[str, Any]) -> str:
+def record_of(data: dict[str, Any]) -> str:
     """Return the text of the record."""
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(data, indent=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Mutation:
 
     style: str
     line: int
-    said: str
+    change: str
     text: str
     answer: Function
 
@@ -102,7 +102,7 @@ def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) 
         seed: Inputs and mutations are drawn from it.
         most: The largest number of mutations to try; by default all.
     """
-    found, mutations = Lines(exercise.name), list(mutations_with_lines(stem, exercise))
+    lines, mutations = Lines(exercise.name), list(mutations_with_lines(stem, exercise))
     if most is not None and most < len(mutations):
         mutations = random.Random(seed).sample(mutations, most)
     with seeded(seed), warnings.catch_warnings():
@@ -111,23 +111,25 @@ def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) 
             function = mutation.function()
             errors = list(exercise.failures(function, seed).values()) if function else []
             if errors:
-                kind, said = _kind(mutation, errors)
-                found.counts[kind] += 1
-                found.mutations.setdefault(kind, []).append(
-                    f"{mutation.style}, line {mutation.line}: {mutation.said}{said}"
+                kind, details = _kind(mutation, errors)
+                lines.counts[kind] += 1
+                lines.mutations.setdefault(kind, []).append(
+                    f"{mutation.style}, line {mutation.line}: {mutation.change}{details}"
                 )
-    return found
+    return lines
 
 
 def _kind(mutation: Mutation, errors: list) -> tuple[str, str]:
     if any(error.mistake for error in errors):
         return "named", ""
-    said = [error.departure for error in errors if error.departure and error.departure.line]
-    if not said:
+    departures = [error.departure for error in errors if error.departure and error.departure.line]
+    if not departures:
         return "none", f" | {errors[0]}"
-    apart = min(abs(said[0].line - mutation.line), abs((said[0].outer or said[0].line) - mutation.line), 2)
-    kind = ("right", "neighbour", "elsewhere" if said[0].raised else "wrong")[apart]
-    return kind, f" | {said[0].text}"
+    apart = min(
+        abs(departures[0].line - mutation.line), abs((departures[0].outer or departures[0].line) - mutation.line), 2
+    )
+    kind = ("right", "neighbour", "elsewhere" if departures[0].raised else "wrong")[apart]
+    return kind, f" | {departures[0].text}"
 
 
 def write_record(most: int, seed: int = 0) -> None:

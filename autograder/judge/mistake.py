@@ -89,11 +89,11 @@ def number_of(mistake: str) -> int:
 
 def variants_of(exercise: str, mistakes: Iterable[Mistake]) -> dict[str, Variant]:
     """Return the variants of mistakes in an exercise, by name; the second variant of M10 is called "M10/2"."""
-    found: dict[str, Variant] = {}
+    by_name: dict[str, Variant] = {}
     for mistake in mistakes:
         here = [variant for variant in mistake.variants if exercise in variant.exercises]
-        found |= {f"{mistake.name}/{i}" if i > 1 else mistake.name: variant for i, variant in enumerate(here, 1)}
-    return found
+        by_name |= {f"{mistake.name}/{i}" if i > 1 else mistake.name: variant for i, variant in enumerate(here, 1)}
+    return by_name
 
 
 def changed_text(path: Path, exercise: str, changes: Iterable[tuple[str, str]]) -> str:
@@ -138,7 +138,7 @@ def changed_answer(answers: ModuleType, exercise: str, changes: Iterable[tuple[s
 
 
 def changed_lines(path: Path, exercise: str, variant: Variant) -> list[str]:
-    """Return the lines that a variant of a mistake changes in an answer or adds to it. Each line is the new one.
+    """Return the lines that a variant of a mistake changes in an answer or adds to it. Each line has its new form.
 
     Args:
         path: The file of answers.
@@ -169,26 +169,26 @@ class _File:
     def place(self, name: str, words: str) -> tuple[int, int]:
         """Return the start and the end of words in an answer, or in a function or class that it uses."""
         for names in ([name], self._used_by(name)):
-            found = [
+            starts = [
                 begin + match.start()
                 for part in names
                 for begin, end in self.parts[part]
                 for match in re.finditer(re.escape(words), self.text[begin:end])
             ]
-            if len(found) > 1:
-                raise ValueError(f"{name}: {words!r} is {len(found)} times in the answer; take more of its words")
-            if found:
-                return found[0], found[0] + len(words)
+            if len(starts) > 1:
+                raise ValueError(f"{name}: {words!r} is {len(starts)} times in the answer; take more of its words")
+            if starts:
+                return starts[0], starts[0] + len(words)
         raise ValueError(f"{name}: {words!r} is not in the answer")
 
     def _used_by(self, name: str) -> list[str]:
-        found: list[str] = []
+        used: list[str] = []
         waiting = [name]
         while waiting:
-            new = sorted((self.uses[waiting.pop()] & self.parts.keys()) - {name, *found})
-            found += new
+            new = sorted((self.uses[waiting.pop()] & self.parts.keys()) - {name, *used})
+            used += new
             waiting += new
-        return found
+        return used
 
 
 @cache

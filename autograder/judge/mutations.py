@@ -47,7 +47,7 @@ class Score:
     exercise: str
     made: int
     caught: tuple[str, ...]  # the mutations that a hidden check notices
-    seen: tuple[str, ...]  # the mutations that the visible test notices
+    caught_by_visible: tuple[str, ...]  # the mutations that the visible test notices
     equivalent: dict[str, str]  # the mutations that no check needs to notice, each with the reason
     missed: tuple[str, ...]  # all other mutations that run: no hidden check notices them
 
@@ -65,7 +65,7 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
     tree = ast.parse(Path(answers.__file__).read_text(encoding="utf-8"))
     place = next(i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name)
     without_words(tree.body[place])
-    whole, first, found = ast.unparse(tree.body[place]), tree.body[place].lineno, {}
+    whole, first, mutated = ast.unparse(tree.body[place]), tree.body[place].lineno, {}
     for line, before, after, changed in changes_in(tree.body[place]):
         text = ast.unparse(changed)
         if text == whole:
@@ -74,8 +74,8 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
         made.body = [*tree.body[:place], ast.parse(text).body[0], *tree.body[place + 1 :]]
         module = ModuleType(answers.__name__)
         exec(compile(ast.unparse(made), answers.__file__, "exec"), vars(module))
-        found[f"line {line - first}: {before} -> {after or 'nothing'}"] = vars(module)[name]
-    return found
+        mutated[f"line {line - first}: {before} -> {after or 'nothing'}"] = vars(module)[name]
+    return mutated
 
 
 def without_words(tree: ast.AST) -> None:
@@ -112,8 +112,8 @@ def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
                             setattr(parent, field, new)
                         else:
                             getattr(parent, field)[key : key + 1] = new if isinstance(new, list) else [new]
-                        said = "; ".join(map(ast.unparse, new)) if isinstance(new, list) else ast.unparse(new)
-                        yield child.lineno, ast.unparse(child), said, changed
+                        new_code = "; ".join(map(ast.unparse, new)) if isinstance(new, list) else ast.unparse(new)
+                        yield child.lineno, ast.unparse(child), new_code, changed
 
 
 def _instead_of(node: ast.AST) -> Iterator[Any]:
@@ -198,21 +198,22 @@ def equivalent_in(stem: str) -> dict[str, str]:
 def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score:
     """Try every mutation in one exercise."""
     hidden = exercise.hidden_cases(seed)
-    caught, seen, left = [], [], []
+    caught, caught_by_visible, uncaught = [], [], []
     mutations = mutations_of(exercise.answers, exercise.name)
     for name, function in mutations.items():
         runs, noticed = _tried(exercise, function, hidden)
         if not runs:
             continue
-        (caught if noticed else left).append(name)
+        (caught if noticed else uncaught).append(name)
         if _tried(exercise, function, exercise.visible_cases())[1]:
-            seen.append(name)
+            caught_by_visible.append(name)
     why = {
-        name: next((w for p, w in equivalent.items() if re.search(p, f"{exercise.name}, {name}")), "") for name in left
+        name: next((w for p, w in equivalent.items() if re.search(p, f"{exercise.name}, {name}")), "")
+        for name in uncaught
     }
     known = {name: reason for name, reason in why.items() if reason}
-    missed = tuple(name for name in left if not why[name])
-    return Score(exercise.name, len(mutations), tuple(caught), tuple(seen), known, missed)
+    missed = tuple(name for name in uncaught if not why[name])
+    return Score(exercise.name, len(mutations), tuple(caught), tuple(caught_by_visible), known, missed)
 
 
 def _tried(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> tuple[bool, bool]:

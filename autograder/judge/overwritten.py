@@ -21,8 +21,8 @@ def overwritten(written, notebook, libraries, answers):
         libraries: The modules that the set-up cell imported for the answers, by name.
         answers: The names of all answers in the notebook, and of the code that the notebook gives.
     """
-    lost = [name for name in answers if any(notebook.get(name) is item for item in written if not callable(item))]
-    for name in dict.fromkeys([*lost, *names_used(written, notebook)]):
+    replaced = [name for name in answers if any(notebook.get(name) is item for item in written if not callable(item))]
+    for name in dict.fromkeys([*replaced, *names_used(written, notebook)]):
         value = notebook.get(name, libraries)  # for a deleted name, Python's own message is enough
         if value is libraries:
             continue
@@ -39,21 +39,21 @@ def overwritten(written, notebook, libraries, answers):
 
 def names_used(written, notebook):
     """Return the names of the notebook that functions and classes use, directly or through other code."""
-    used, left, seen = [], list(written), set()
-    while left:
-        item = left.pop()
-        if id(item) in seen:
+    used, waiting, visited = [], list(written), set()
+    while waiting:
+        item = waiting.pop()
+        if id(item) in visited:
             continue
-        seen.add(id(item))
+        visited.add(id(item))
         if isinstance(item, CodeType):
             mine = [each.argval for each in dis.get_instructions(item) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
             used += mine
-            left += [part for part in item.co_consts if isinstance(part, CodeType)]
-            left += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
+            waiting += [part for part in item.co_consts if isinstance(part, CodeType)]
+            waiting += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
         elif isinstance(item, (tuple, dict)):  # candidates for a student's test
-            left += item.values() if isinstance(item, dict) else item
+            waiting += item.values() if isinstance(item, dict) else item
         elif isinstance(item, type):
-            left += [getattr(part, "__func__", part) for part in vars(item).values()]
+            waiting += [getattr(part, "__func__", part) for part in vars(item).values()]
         elif hasattr(item, "__code__"):
-            left.append(item.__code__)
+            waiting.append(item.__code__)
     return used

@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autograder.course.archives import START, Member, members
-from autograder.course.candidates import REFUSED, Candidate, Found, Wanted, begins_notebook, nothing_found
+from autograder.course.candidates import REFUSED, Candidate, SortedFiles, Wanted, begins_notebook, nothing_found
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.course.roster import Roster, Worksheet
 from autograder.course.submissions import stored_name
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
-from autograder.files import MAX_FILE, Unreadable, is_notebook, read_plain_file, shown, write_atomically
+from autograder.files import MAX_FILE, Unreadable, is_notebook, printable, read_plain_file, write_atomically
 from autograder.lms.ledger import Ledger, Line, is_older, latest_of, record_of
 from autograder.lms.names import Sender, read_name
 from autograder.lms.owners import Owners
@@ -51,12 +51,12 @@ def collect(
         for path in paths:
             with ExitStack() as stack:
                 try:
-                    found = list(members(path, stack, collector.is_single))
+                    listed = list(members(path, stack, collector.is_single))
                 except (Unreadable, OSError) as error:
                     collector.lines.append(Line("refused", "", str(path), str(error)))
                 else:
                     before = len(collector.lines)
-                    collector.collect(str(path), found, progress)
+                    collector.collect(str(path), listed, progress)
                     if len(collector.lines) == before:
                         collector.lines.append(Line("refused", "", str(path), "no submission is in it"))
     finally:
@@ -71,28 +71,28 @@ class _Claim:
     key: str  # names the sender
     is_sure: bool  # whether an id or a known number names the student; a name alone is not sure
     files: list[tuple[Sender, Member]] = field(default_factory=list)
-    found: Found = field(default_factory=Found)
+    sorted_files: SortedFiles = field(default_factory=SortedFiles)
 
     def sort_out(self, wanted: Wanted) -> None:
         """Find the files that may count, and mark the files of an older attempt."""
         is_explicit = all(sender.system or not sender.folder for sender, _ in self.files)
-        self.found = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
-        for group in [self.found.notebooks, *self.found.files.values()]:
+        self.sorted_files = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
+        for group in [self.sorted_files.notebooks, *self.sorted_files.files.values()]:
             newest: dict[str, int] = {}  # number of the newest attempt, by the file's name without a number
             for each in group:
-                sender, member = self.of(each)
+                sender, member = self.origin_of(each)
                 newest[sender.stem] = max(newest.get(sender.stem, 0), sender.attempt)
                 if sender.system and each.name == member.path:
                     each.when = sender.attachment  # the archive has only the time of the download
             for each in group:
-                sender, _ = self.of(each)
+                sender, _ = self.origin_of(each)
                 each.older = sender.attempt < newest[sender.stem]
 
     def is_same_as(self, before: dict[str, Any]) -> bool:
         """Whether the ledger's entry is from the same sender, or there is no entry."""
         return before.get("claim") in (None, unicodedata.normalize("NFC", self.key))
 
-    def of(self, candidate: Candidate) -> tuple[Sender, Member]:
+    def origin_of(self, candidate: Candidate) -> tuple[Sender, Member]:
         """Return the submitted file of a candidate: the candidate itself, or the archive that contains it."""
         return next(file for file in self.files if f"{candidate.name}/".startswith(f"{file[1].path}/"))
 
@@ -118,14 +118,14 @@ class _Collector:
             return True
         return path.is_file() and begins_notebook(read_plain_file(path.resolve(), start=START))
 
-    def collect(self, source: str, found: list[Member], progress: Progress) -> None:
+    def collect(self, source: str, listed: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: the files of each student that count."""
         self.times = {
-            PurePosixPath(member.path).parent: member for member in found if member.path.endswith(f"/{TIMESTAMP}")
+            PurePosixPath(member.path).parent: member for member in listed if member.path.endswith(f"/{TIMESTAMP}")
         }
-        named = [(read_name(member.path, self.assignment.name), member) for member in found]
+        named = [(read_name(member.path, self.assignment.name), member) for member in listed]
         files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
-        if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in found):
+        if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in listed):
             for sender, _ in files:  # a copy of the course that is in no student's folder has no owner
                 sender.folder = sender.folder and "/"
         self.owners.learn(sender for sender, _ in files)
@@ -151,20 +151,20 @@ class _Collector:
 
     def _collect_of(self, student: str, claims: list[_Claim], source: str) -> None:
         """Collect one student's submission, and list the student's other files."""
-        there = self._there(student)
-        main = self._main(student, claims, there)
-        if any(claim.found.notebooks for claim in claims):
-            self._take(student, main, claims, there, source)
+        stored = self._stored_files(student)
+        main = self._main(student, claims, stored)
+        if any(claim.sorted_files.notebooks for claim in claims):
+            self._take(student, main, claims, stored, source)
         for claim in claims:
-            for name, group in sorted(claim.found.files.items()):
+            for name, group in sorted(claim.sorted_files.files.items()):
                 if claim is main:
-                    self._take_files(student, name, group, main, there, source)
+                    self._take_files(student, name, group, main, stored, source)
                 else:
                     why = f"another sender submitted it under the id {student}"
                     self.lines += [Line("left alone", student, each.name, why) for each in group]
         others = [other for claim in claims for other in self._others(claim)]
-        nothing = [other for claim in claims for other in claim.found.others]
-        if main and nothing and not any(claim.found.notebooks or claim.found.files for claim in claims):
+        nothing = [other for claim in claims for other in claim.sorted_files.others]
+        if main and nothing and not any(claim.sorted_files.notebooks or claim.sorted_files.files for claim in claims):
             self._refuse(student, nothing[0][0], nothing_found(nothing))
             others = [other for other in others if other != nothing[0]]
         self.lines += [Line("left alone", student, name, why) for name, why in others[:MAX_LISTED]]
@@ -175,42 +175,44 @@ class _Collector:
     def _others(self, claim: _Claim) -> list[tuple[str, str]]:
         """Return (name, reason) of each file that was not requested. In a copy of the course, only new files count."""
         if any(sender.copy for sender, _ in claim.files):
-            return [(name, why) for name, why in claim.found.others if f"/exercises/{self.assignment.name}/" in name]
-        away = [(name, "it lies in the folder of another assignment") for name in claim.found.elsewhere]
-        return claim.found.others + away
+            return [
+                (name, why) for name, why in claim.sorted_files.others if f"/exercises/{self.assignment.name}/" in name
+            ]
+        away = [(name, "it is in the folder of another assignment") for name in claim.sorted_files.elsewhere]
+        return claim.sorted_files.others + away
 
-    def _there(self, student: str) -> Found:
-        """Find the files in a student's folder, which were collected before or put there by a person."""
+    def _stored_files(self, student: str) -> SortedFiles:
+        """Find the files in a student's folder. They were collected earlier, or a person put them there."""
         try:
-            return self.course.find_files(student, self.assignment) or Found()
+            return self.course.find_files(student, self.assignment) or SortedFiles()
         except Unreadable:  # there is a link instead of the folder; writing refuses it
-            return Found()
+            return SortedFiles()
 
-    def _main(self, student: str, claims: list[_Claim], there: Found) -> _Claim | None:
+    def _main(self, student: str, claims: list[_Claim], stored: SortedFiles) -> _Claim | None:
         """Return the claim that counts; None if an earlier claim counts and no new claim is sure."""
         before = self.ledger.collected.get(student, {})
         same = {claim.key: claim.is_same_as(before) for claim in claims}
         ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}
         best = [claim for claim in claims if ranks[claim.key] == max(ranks.values())]
-        notebooks = [each for claim in best for each in claim.found.notebooks]
+        notebooks = [each for claim in best for each in claim.sorted_files.notebooks]
         main = best[0]
         if len(best) > 1 and notebooks:
             taken = self.wanted.choose(notebooks).taken
-            main = next(claim for claim in best if taken in claim.found.notebooks)
+            main = next(claim for claim in best if taken in claim.sorted_files.notebooks)
         is_known = same[main.key] or (main.is_sure and before.get("sure", True))
-        return main if is_known or not there.notebooks else None
+        return main if is_known or not stored.notebooks else None
 
-    def _take(self, student: str, main: _Claim | None, claims: list[_Claim], there: Found, source: str) -> None:
-        """Put the notebook that counts into submitted/, unless it is there. If a person must decide, put several."""
-        new = main.found.notebooks if main else []
-        claimed = [each for claim in claims if claim is not main for each in claim.found.notebooks]
+    def _take(self, student: str, main: _Claim | None, claims: list[_Claim], stored: SortedFiles, source: str) -> None:
+        """Put the notebook that counts into submitted/, unless it is there. If a person must decide, put the contenders there."""
+        new = main.sorted_files.notebooks if main else []
+        claimed = [each for claim in claims if claim is not main for each in claim.sorted_files.notebooks]
         for each in claimed:
             each.claim = True
-        now = {each.identity for each in there.notebooks}
+        now = {each.identity for each in stored.notebooks}
         coming = {each.digest for each in new + claimed}
-        before = [each for each in there.notebooks if each.is_readable and each.digest not in coming]
+        before = [each for each in stored.notebooks if each.is_readable and each.digest not in coming]
         known = self.ledger.collected.get(student, {})
-        records = [record_of(*main.of(each), source) for each in new]
+        records = [record_of(*main.origin_of(each), source) for each in new]
         if records and all(is_older(record, known) for record in records):
             older = new
         else:
@@ -220,45 +222,45 @@ class _Collector:
         choice = self.wanted.choose([*before, *new, *claimed])
         taken = choice.taken
         kept = [each for each in choice.contenders if each is not taken][: MAX_KEPT - 1]
-        claim = next((claim for claim in claims if taken in claim.found.notebooks), None)
-        is_there = {each.identity for each in [taken, *kept]} == now
+        claim = next((claim for claim in claims if taken in claim.sorted_files.notebooks), None)
+        is_stored = {each.identity for each in [taken, *kept]} == now
         try:
             data = taken.read()
-            if (claim or kept) and not is_there:
-                self._write(student, there, taken, kept, data)
+            if (claim or kept) and not is_stored:
+                self._write(student, stored, taken, kept, data)
             if claim:
-                self._record(student, claim, taken, data, source, is_there)
+                self._record(student, claim, taken, data, source, is_stored)
             if records and older is not new and student in self.ledger.collected:
                 self.ledger.collected[student]["latest"] = latest_of(records)
             (self._folder(student) / REFUSED).unlink(missing_ok=True)
             self.ledger.refused.pop(student, None)
-            found = self.course.read_submission(student, self.assignment) if kept else None
+            submission = self.course.read_submission(student, self.assignment) if kept else None
         except (Unreadable, OSError) as error:
             self._refuse(student, taken.name, str(error))
-            kept, found = [], None
+            kept, submission = [], None
             new = [each for each in new if each is not taken]
-        question = "; ".join(found.questions) if found else ""
+        question = "; ".join(submission.questions) if submission else ""
         for each in new + claimed:
             if each is taken:
-                sender, _ = claim.of(taken)
+                sender, _ = claim.origin_of(taken)
                 why = question or ("late" if sender.late else "")
-                self.lines.append(Line("unchanged" if is_there else "collected", student, each.name, why))
+                self.lines.append(Line("unchanged" if is_stored else "collected", student, each.name, why))
             elif each in kept and question:
                 self.lines.append(Line(NEEDS_A_LOOK, student, each.name, question))
             elif not each.is_readable and not any(other.is_readable for other in new):
-                self._refuse(student, each.name, choice.left[each.name])
+                self._refuse(student, each.name, choice.reasons[each.name])
             else:
                 outcome = "older attempt" if each.older else "left alone"
-                self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
+                self.lines.append(Line(outcome, student, each.name, choice.reasons[each.name]))
 
-    def _write(self, student: str, there: Found, taken: Candidate, kept: list[Candidate], data: bytes) -> None:
-        """Move the earlier files, and write the notebook that counts. If a person must decide, write several."""
+    def _write(self, student: str, stored: SortedFiles, taken: Candidate, kept: list[Candidate], data: bytes) -> None:
+        """Move the earlier files, and write the notebook that counts. If a person must decide, write the contenders."""
         folder = self._folder(student)
         content: dict[str, tuple[Candidate, bytes]] = {}
         for each in [taken, *kept]:
             name = stored_name(each, content) if kept else f"{self.assignment.notebook}.ipynb"
             content[name] = each, data if each is taken else each.read_or_say()
-        self._keep_earlier(folder, student, {each.name for each in there.notebooks} | {TIMESTAMP, UNCLEAR})
+        self._keep_earlier(folder, student, {each.name for each in stored.notebooks} | {TIMESTAMP, UNCLEAR})
         for name, (each, text) in content.items():
             write_atomically(folder / name, text)
             if kept:  # with these times, a later run chooses the same notebook
@@ -266,9 +268,9 @@ class _Collector:
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
 
-    def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_there: bool) -> None:
+    def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_stored: bool) -> None:
         """Record the collected file and its time of submission."""
-        sender, member = claim.of(taken)
+        sender, member = claim.origin_of(taken)
         written, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
         if written and not sender.system:
             unclear = b"?"
@@ -282,7 +284,7 @@ class _Collector:
         before = self.ledger.collected.get(student, {})
         if "latest" in before:
             record["latest"] = before["latest"]
-        if is_there and before and not submitted:
+        if is_stored and before and not submitted:
             record["submitted"] = before["submitted"]  # the same file came in another archive
         if unclear:
             write_atomically(self._folder(student) / UNCLEAR, unclear)
@@ -292,13 +294,13 @@ class _Collector:
         self.ledger.collected[student] = record
 
     def _take_files(
-        self, student: str, name: str, group: list[Candidate], claim: _Claim, there: Found, source: str
+        self, student: str, name: str, group: list[Candidate], claim: _Claim, stored: SortedFiles, source: str
     ) -> None:
-        """Put a file next to the notebook, unless it or a later file is there. If a person must decide, put several."""
+        """Put a file next to the notebook, unless it or a later one is there. If a person must decide, put the contenders."""
         choice = self.wanted.choose_file(group)
         taken = choice.taken
         try:
-            line = self._take_file(student, name, taken, choice.contenders, claim, there, source)
+            line = self._take_file(student, name, taken, choice.contenders, claim, stored, source)
         except (Unreadable, OSError) as error:
             self._refuse(student, taken.name, str(error), name)
         else:
@@ -307,7 +309,7 @@ class _Collector:
         for each in group:
             if each is not taken:
                 outcome = NEEDS_A_LOOK if each in choice.contenders else "older attempt" if each.older else "left alone"
-                self.lines.append(Line(outcome, student, each.name, choice.left[each.name]))
+                self.lines.append(Line(outcome, student, each.name, choice.reasons[each.name]))
 
     def _take_file(
         self,
@@ -316,15 +318,15 @@ class _Collector:
         taken: Candidate,
         contenders: Iterable[Candidate],
         claim: _Claim,
-        there: Found,
+        stored: SortedFiles,
         source: str,
     ) -> Line:
-        sender, member = claim.of(taken)
+        sender, member = claim.origin_of(taken)
         data = taken.read()
         if len(data) > MAX_FILE:
             size, most = len(data) / 2**20, MAX_FILE / 2**20
-            raise Unreadable(f"{shown(sender.file)} has {size:.1f} MiB; at most {most:.0f} are taken of a {name}")
-        folder, lying = self._folder(student), there.files.get(name, [])
+            raise Unreadable(f"{printable(sender.file)} has {size:.1f} MiB; a {name} may have at most {most:.0f}")
+        folder, earlier = self._folder(student), stored.files.get(name, [])
         record = record_of(sender, member, source, data)
         before = self.ledger.files.get(student, {}).get(name, {})
         content = {name: data}
@@ -332,13 +334,13 @@ class _Collector:
             rival = each.read()
             if rival not in content.values():
                 content[stored_name(each, content)] = rival
-        if {each.digest for each in lying} == {taken.digest, *(each.digest for each in contenders)}:
+        if {each.digest for each in earlier} == {taken.digest, *(each.digest for each in contenders)}:
             outcome = "unchanged"
-        elif lying and is_older(record, before):
+        elif earlier and is_older(record, before):
             return Line("older attempt", student, taken.name, f"{before['file']} was collected before, and is later")
         else:
             outcome = "collected"
-            self._keep_earlier(folder, student, {each.name for each in lying})
+            self._keep_earlier(folder, student, {each.name for each in earlier})
             for each, text in content.items():
                 write_atomically(folder / each, text)
         (folder / f"{name}.{REFUSED}").unlink(missing_ok=True)
@@ -371,7 +373,7 @@ class _Collector:
         A file next to the notebook, `name`, gets a reason too. The student then sees the reason.
         """
         self.lines.append(Line("refused", student, file, why))
-        self.ledger.refused[f"{student}/{name}" if name else student] = f"{shown(file)}: {why}"
+        self.ledger.refused[f"{student}/{name}" if name else student] = f"{printable(file)}: {why}"
         try:
             folder = self._folder(student)
             if name and not os.path.lexists(folder / name):

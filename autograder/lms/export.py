@@ -24,7 +24,7 @@ from typing import Any
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
-from autograder.files import Unreadable, read_plain_file, shown, write_atomically
+from autograder.files import Unreadable, printable, read_plain_file, write_atomically
 from autograder.grade.result_keys import content_of
 from autograder.lms.ledger import Ledger
 from autograder.report.page import plain_number
@@ -104,17 +104,17 @@ def prepare_export(
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
     """Raise a ValueError if a person still has to decide something about a submission."""
-    looks = [shown(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
-    if looks:
+    undecided = [printable(row["student"]) for row in rows if row["state"] == NEEDS_A_LOOK]
+    if undecided:
         raise ValueError(
-            f"{len(looks)} submissions need a look: {', '.join(looks)}. Settle each with "
-            f'"autograder settle STUDENT {assignment}", or say --allow-waiting to send what there is'
+            f"{len(undecided)} submissions need a look: {', '.join(undecided)}. Settle each with "
+            f'"autograder settle STUDENT {assignment}", or use --allow-waiting to send the scores so far'
         )
-    waiting = [shown(row["student"]) for row in rows if row["waiting"]]
+    waiting = [printable(row["student"]) for row in rows if row["waiting"]]
     if waiting:
         raise ValueError(
-            f"written answers wait for manual grading, of {', '.join(waiting)}. Grade them "
-            "in formgrader, or say --allow-waiting to send what there is"
+            f"written answers of {', '.join(waiting)} wait for manual grading. Grade them in "
+            "formgrader, or use --allow-waiting to send the scores so far"
         )
 
 
@@ -126,31 +126,31 @@ class _Scores:
         self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
         self.warnings: list[str] = []
         self.rows = {row["student"]: row for row in scores_table(course, assignment, results)}
-        self.of = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
+        self.maximum = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
         self.why = {result.student: result.why for result in results}
-        self._add_who_has_no_result()
+        self._add_students_without_result()
         self._add_names()
         for result in results:
             if question := course.time_of(result.student, assignment.name)[1]:
-                self.warnings.append(f"{shown(result.student)}: {question}")
+                self.warnings.append(f"{printable(result.student)}: {question}")
             if result.content and result.content != self._content_now(result.student):
                 self.warnings.append(
-                    f"{shown(result.student)} submitted something else since the grading; run autograder grade"
+                    f"{printable(result.student)} submitted something else since the grading; run autograder grade"
                 )
-        self.warnings += [f"unmatched: {shown(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
-        self.warnings += [f"refused: {shown(student)}: {why}" for student, why in self.ledger.refused.items()]
+        self.warnings += [f"unmatched: {printable(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
+        self.warnings += [f"refused: {printable(student)}: {why}" for student, why in self.ledger.refused.items()]
 
     def _content_now(self, student: str) -> str:
         try:
-            found = self.course.read_submission(student, self.assignment)
+            submission = self.course.read_submission(student, self.assignment)
         except Unreadable:
-            found = None
-        if found is None:
+            submission = None
+        if submission is None:
             return ""
         files, _ = self.course.read_files(student, self.assignment)
-        return content_of(found.data, files, found.candidates)
+        return content_of(submission.data, files, submission.candidates)
 
-    def _add_who_has_no_result(self) -> None:
+    def _add_students_without_result(self) -> None:
         columns = next(iter(self.rows.values()), (*NUMBERS, "score", "late", "mistakes"))
         for student in sorted({person.id for person in self.roster.people} | set(self.ledger.collected)):
             if student not in self.rows:
@@ -190,7 +190,7 @@ class _Scores:
             for student, row in self.rows.items():
                 person, number = row["person"], self._id_in(student, "moodle")
                 if not number:
-                    self.warnings.append(f"{shown(student)} has no participant number; Moodle will skip the row")
+                    self.warnings.append(f"{printable(student)} has no participant number; Moodle will skip the row")
                 name = f"{person.first_name} {person.last_name}".strip() or student
                 cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
                 rows.append([*cells, self._comment(student, row)])
@@ -200,10 +200,10 @@ class _Scores:
         if comments is None:
             self.warnings.append("the worksheet has no Feedback comments: states are in scores.csv only")
         for most in sorted({sheet.cell(row, "Maximum Grade") for row in rows}):
-            self._compare(most)
+            self._warn_if_maximum_differs(most)
         for cells, row in self._rows_of_worksheet(rows):
             if sheet.cell(cells, "Grade can be changed").casefold() == "no":
-                self.warnings.append(f"{shown(row['student'])}: Moodle says that the grade cannot be changed")
+                self.warnings.append(f"{printable(row['student'])}: Moodle says that the grade cannot be changed")
                 continue
             cells[grade] = self._for_moodle(row, sheet.cell(cells, "Maximum Grade"))
             if comments is not None:
@@ -213,11 +213,11 @@ class _Scores:
 
     def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
         """Return the score, or the maximum if a bonus makes the score larger."""
-        most = _number(maximum, self.of)
+        most = _number(maximum, self.maximum)
         if row["score"] == "" or row["score"] <= most:
             return row["score"]
         most = plain_number(most)
-        self.warnings.append(f"{shown(row['student'])} has {row['score']} points; Moodle takes {most} at most")
+        self.warnings.append(f"{printable(row['student'])} has {row['score']} points; Moodle takes {most} at most")
         return most
 
     def canvas(self, column: str | None) -> str:
@@ -229,13 +229,13 @@ class _Scores:
         students = {entry.row for entry in sheet.entries()}
         for row in rows:
             if "Points Possible" in row[0]:
-                self._compare(row[first])
+                self._warn_if_maximum_differs(row[first])
         for cells, row in self._rows_of_worksheet(rows):
             if cells[first] not in KEPT:
                 cells[first] = row["score"]
             elif row["score"] != "":
                 self.warnings.append(
-                    f"{shown(row['student'])} has {cells[first]} in Canvas; {row['score']} was not written"
+                    f"{printable(row['student'])} has {cells[first]} in Canvas; {row['score']} was not written"
                 )
         kept = [row for index, row in enumerate(rows) if index not in students or index in self.roster.of_row]
         return write_defused([*sheet.header[:first], sheet.header[place]], kept, sheet.delimiter)
@@ -253,28 +253,28 @@ class _Scores:
             fits = fits or [title for title in numbered if short[-1] in _letters(title)]
         if len(fits) != 1:
             raise ValueError(
-                f"it is not clear which column is that of {self.assignment.name}; say --column with one of: "
+                f"it is not clear which column belongs to {self.assignment.name}; use --column with one of: "
                 + ", ".join(repr(title) for title in numbered)
             )
         return titles.index(fits[0])
 
     def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """Yield each student's row with the scores; warn about students who are only in the worksheet or the course."""
-        found = set()
+        seen = set()
         for entry in self.worksheet.entries():
             person = self.roster.of_row.get(entry.row)
             if person is None:
-                self.warnings.append(f"{shown(entry.name or entry.number)} of the worksheet is nobody in the course")
+                self.warnings.append(f"{printable(entry.name or entry.number)} of the worksheet is not in the course")
             else:
-                found.add(person.id)
+                seen.add(person.id)
                 yield rows[entry.row], self.rows[person.id]
         for student in self.rows:
-            if student not in found:
-                self.warnings.append(f"{shown(student)} is not in the worksheet")
+            if student not in seen:
+                self.warnings.append(f"{printable(student)} is not in the worksheet")
 
-    def _compare(self, most: str) -> None:
-        if self.of != "" and _number(most, self.of) != self.of:
-            self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.of} points")
+    def _warn_if_maximum_differs(self, most: str) -> None:
+        if self.maximum != "" and _number(most, self.maximum) != self.maximum:
+            self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.maximum} points")
 
     def _comment(self, student: str, row: dict[str, Any]) -> str:
         """Say state and points in one line. Moodle shows it to the student as HTML."""
@@ -304,7 +304,7 @@ class _Scores:
             if row["score"] == "":  # an earlier submission may have left a page
                 continue
             if not page.exists():
-                self.warnings.append(f"{shown(student)} has no page of feedback; run autograder feedback")
+                self.warnings.append(f"{printable(student)} has no page of feedback; run autograder feedback")
                 continue
             record, number = self.ledger.collected.get(student, {}), self._id_in(student, system)
             if record.get("system") == system:
@@ -312,7 +312,7 @@ class _Scores:
             elif system == "moodle" and number:
                 name = f"Participant_{number}_assignsubmission_file_/{self.assignment.notebook}.html"
             else:
-                self.warnings.append(f"the feedback of {shown(student)} has no name that {system} would take")
+                self.warnings.append(f"the feedback of {printable(student)} has no name that {system} would take")
                 continue
             pages[name] = read_plain_file(page)
         archive = io.BytesIO()

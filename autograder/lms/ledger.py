@@ -9,7 +9,7 @@ from typing import Any
 
 from autograder.course.archives import Member
 from autograder.course.course import Course
-from autograder.files import Unreadable, kind_of, read_json, shown, write_atomically
+from autograder.files import Unreadable, kind_of, printable, read_json, write_atomically
 from autograder.lms.names import Sender
 
 
@@ -29,7 +29,7 @@ class Ledger:
     def __init__(self, course: Course, assignment: str) -> None:
         self.path = course.root / "collected" / f"{assignment}.json"
         self.place = course.root / "unmatched" / assignment
-        kept = read_json(self.path, "Take it away, and collect the same downloads again.") or {}
+        kept = read_json(self.path, "Remove it, and collect the same downloads again.") or {}
         self.collected: dict[str, dict[str, Any]] = kept.get("collected", {})  # records by student
         self.files: dict[str, dict[str, Any]] = kept.get("files", {})  # files next to the notebook, by student and name
         self.refused: dict[str, str] = kept.get("refused", {})  # the reason, by student or STUDENT/FILE
@@ -69,7 +69,7 @@ class Ledger:
         fields = {"collected": self.collected, "refused": self.refused, "unmatched": self.unmatched}
         fields |= {"files": self.files} if self.files else {}
         write_atomically(self.path, json.dumps(fields, indent=1, sort_keys=True) + "\n")
-        reasons = [f"{e['kept'] or 'not kept':22}  {shown(e['file'])}: {e['why']}\n" for e in self.unmatched]
+        reasons = [f"{e['kept'] or 'not kept':22}  {printable(e['file'])}: {e['why']}\n" for e in self.unmatched]
         if reasons or self.place.exists():
             write_atomically(self.place / "reasons.txt", "".join(reasons))
 

@@ -36,8 +36,8 @@ class Sender:
     @property
     def attempt(self) -> int:
         """How often a file of this name was submitted before, as Canvas counts."""
-        found = ATTEMPT.search(self.file)
-        return int(found[1]) if found and self.system == "canvas" else 0
+        match = ATTEMPT.search(self.file)
+        return int(match[1]) if match and self.system == "canvas" else 0
 
     @property
     def stem(self) -> str:
@@ -66,19 +66,19 @@ def read_name(path: str, assignment: str) -> Sender | None:
         return None
     top, inside = parts[0], parts[1:]
     page = re.sub(r"\.\w+$", "", parts[-1]) + ".html"
-    if found := MOODLE.fullmatch(top):
-        if found["plugin"] != "file":
+    if match := MOODLE.fullmatch(top):
+        if match["plugin"] != "file":
             return None
         if len(MOODLE_NUMBER.findall(top)) > 1:  # the student's name has one too, perhaps with another student's number
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
-        back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, found["file"] or "")
-        return Sender(file, "moodle", found["number"], found["name"], back=back, top=raw[0])
+        back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, match["file"] or "")
+        return Sender(file, "moodle", match["number"], match["name"], back=back, top=raw[0])
     if inside:
         copy = f"/exercises/{assignment}/" in f"/{'/'.join(inside)}"
         return Sender(parts[-1], folder=top, copy=copy, top=raw[0])
-    if found := CANVAS.fullmatch(top):
-        late, attachment = bool(found["late"]), int(found["attachment"])
-        sender = Sender(found["file"], "canvas", found["number"], found["name"] or "", "", late, attachment, page)
+    if match := CANVAS.fullmatch(top):
+        late, attachment = bool(match["late"]), int(match["attachment"])
+        sender = Sender(match["file"], "canvas", match["number"], match["name"] or "", "", late, attachment, page)
         sender.top = raw[0]
         return sender
     return Sender(top, top=raw[0])

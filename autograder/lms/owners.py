@@ -37,7 +37,7 @@ class Owners:
         tops = {sender.top for sender in senders if sender.folder not in ("", "/")}
         folders = {top: top.casefold() for top in tops if self.roster.by_id(top) is None and top not in self.of_course}
         shared = "".join(letters[0] for letters in takewhile(_are_same, zip(*folders.values(), strict=False)))
-        cuts = [found.end() for found in re.finditer(r"[-_]", shared)]
+        cuts = [match.end() for match in re.finditer(r"[-_]", shared)]
         if len(folders) == 1:
             cuts = [cut for cut in cuts if any(f"-{_slug(shared[:cut])}".endswith(f"-{slug}") for slug in self.slugs)]
         users: dict[str, list[Person]] = {}
@@ -48,10 +48,10 @@ class Owners:
     def whose(self, sender: Sender) -> Owner:
         """Return the owner of a file, or nobody and the reason."""
         if sender.folder == "/":
-            return None, "the first folder of its path does not say whose it is", False
+            return None, "the first folder of its path does not name its owner", False
         if sender.folder:
             return self._whose_folder(sender)
-        person, why = None, "its name is not that of a download, and does not begin with an id of roster.csv"
+        person, why = None, "its name is not the name of a download, and does not begin with an id of roster.csv"
         if sender.system:
             person, why = self.roster.find(sender.system, sender.number, sender.name)
         is_known = person is not None and sender.system in person.numbers
@@ -83,7 +83,7 @@ class Owners:
             return None, f"the folder {folder!r} fits {_ids(fits)}", False
         if fits:
             return fits[0], "", not same and bool(fits[0].github)
-        return None, f"{folder!r} is no id in roster.csv, and the first folder of a path has to be one", False
+        return None, f"{folder!r} is not an id in roster.csv, and the first folder of a path must be an id", False
 
     def _unlisted(self, folder: str) -> Owner:
         """Return the person who is known only by a folder."""

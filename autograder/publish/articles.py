@@ -53,7 +53,7 @@ class Article:
 
     def html(self) -> str:
         """Return the page as XHTML."""
-        return OF_SVG.sub(lambda found: AS_IN_SVG[found[0]], self.content.decode(formatter="minimal"))
+        return OF_SVG.sub(lambda match: AS_IN_SVG[match[0]], self.content.decode(formatter="minimal"))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def title_page(book: OneFile) -> str:
 <p>by {escape(book.author)}</p>
 <p>Version {version("attention-book")}, {book.year}</p>
 <p><a href="{book.url}">{book.url}</a></p>
-<p>There the widgets can be tried, the folded code can be read, and all code can be run.</p>
+<p>At this address you can try the widgets, read the folded code, and run all code.</p>
 <p>{book.licence}</p></section>"""
 
 

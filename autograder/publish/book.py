@@ -82,7 +82,7 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
 
     forget_outputs_of_another_kind(root)
     with open_cache(root) as cache:
-        waiting = _not_in(cache, root)
+        waiting = _uncached_chapters(cache, root)
 
         def keep(path: Path, seconds: float) -> None:
             bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
@@ -103,7 +103,7 @@ def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
         cache.db.dispose()
 
 
-def _not_in(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
+def _uncached_chapters(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
     """Return the chapters whose outputs are not in the cache: the notebook of each, by its file."""
     from myst_nb.core.config import NbParserConfig
     from myst_nb.core.read import create_nb_reader
@@ -253,7 +253,7 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
         "command": f"autograder record {name}",
         "machine": describe_machine(torch.device("cpu")),
     }
-    found = evidence | json.loads(notebook.cells[-1].outputs[0].text)
+    record = evidence | json.loads(notebook.cells[-1].outputs[0].text)
     path = root / "book" / "records" / f"{name}.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return path

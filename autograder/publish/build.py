@@ -1,6 +1,6 @@
 """Build the notebooks: exercises from `exercises/*/*.py` and `solutions/`, chapters for Colab from `book/*.md`.
 
-The result is the same to the byte on every processor, so that `autograder build --check` can recognise a stale file.
+The result has the same bytes on every processor, so that `autograder build --check` can recognise a stale file.
 """
 
 import ast
@@ -59,8 +59,8 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
     Each line `# STAGE: what is checked` at the end of a visible test becomes a hidden test of one point. A cell
     `grade="NAME_STAGE"` becomes a hidden test with its own points. A cell `program="NAME"` shows the symptom of a
-    program that students fix. The program comes before this cell. A visible test of the cell's last lines comes after
-    it. If an exercise says `bonus=true`, its tests are a bonus too.
+    program that students fix: the program is put before this cell, and a visible test after it. STAGE lines at this
+    cell's end become hidden tests. If an exercise says `bonus=true`, its tests are a bonus too.
     """
     cells, bonus, tested = [], set(), ""
     for cell in jupytext.read(source).cells:
@@ -85,14 +85,14 @@ def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list
     shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
     cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
-        said = f"# 1 {'bonus point' if 'bonus' in shared else 'point'}, judged after you submit: {what}"
-        test = _hidden_test(said, stem, name, stage, metadata.get("own"))
+        comment = f"# 1 {'bonus point' if 'bonus' in shared else 'point'}, judged after you submit: {what}"
+        test = _hidden_test(comment, stem, name, stage, metadata.get("own"))
         cells.append(nbformat.v4.new_code_cell(test, metadata={"grade": f"{name}_{stage}", "points": 1} | shared))
     return cells
 
 
 def _graded_test(cell: nbformat.NotebookNode, stem: str, tested: str) -> str:
-    """Return the hidden test of a cell with its own points. It tests a file, or the last exercise that was tested."""
+    """Return the hidden test of a cell with its own points. It tests a file, or the last exercise that had a visible test."""
     if "file" in cell.metadata:
         least = cell.metadata.get("least", "")
         return HIDDEN.format(text=cell.source, stem=stem, part="checkpoint", arguments=least)
@@ -184,10 +184,10 @@ def _setup_cell(stem: str, bonus: list[str]) -> str:
 def written_answer(name: str) -> str:
     """Return the answer to a written question and, between markers, its rubric."""
     sections = (ROOT / WRITTEN).read_text(encoding="utf-8").split("\n## ")
-    found = next((text for text in sections if text.startswith(f"{name}\n")), None)
-    if found is None:
+    section = next((text for text in sections if text.startswith(f"{name}\n")), None)
+    if section is None:
         raise ValueError(f"{WRITTEN} has no section {name}; add it, or correct the cell that asks for it")
-    answer, _, points = found.removeprefix(name).partition("\n### Points\n")
+    answer, _, points = section.removeprefix(name).partition("\n### Points\n")
     return f"{answer.strip()}\n\n=== BEGIN MARK SCHEME ===\n{points.strip()}\n=== END MARK SCHEME ==="
 
 
@@ -195,18 +195,18 @@ def exercise_cell(answers: Path, name: str) -> str:
     """Return the source of a function or class. Each function body is between nbgrader's solution markers."""
     text = answers.read_text(encoding="utf-8")
     kinds = (ast.FunctionDef, ast.ClassDef)
-    found = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
-    if found is None:
+    definition = next((node for node in ast.parse(text).body if isinstance(node, kinds) and node.name == name), None)
+    if definition is None:
         raise ValueError(f"{answers} has no function {name}; add it, or correct the cell that asks for it")
     lines = text.splitlines()
-    functions = [found] if isinstance(found, ast.FunctionDef) else found.body
+    functions = [definition] if isinstance(definition, ast.FunctionDef) else definition.body
     for node in (node for node in reversed(functions) if isinstance(node, ast.FunctionDef)):
         first = node.body[1 if ast.get_docstring(node) else 0]
         indent = " " * first.col_offset
         lines.insert(node.end_lineno, f"{indent}### END SOLUTION")
         lines.insert(first.lineno - 1, f"{indent}### BEGIN SOLUTION")
     markers = 2 * sum(isinstance(node, ast.FunctionDef) for node in functions)
-    return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[found.lineno - 1 : found.end_lineno + markers]))
+    return re.sub(r"\bArray\b", "np.ndarray", "\n".join(lines[definition.lineno - 1 : definition.end_lineno + markers]))
 
 
 def program_cell(stem: str, name: str, broken: bool) -> str:
@@ -214,8 +214,8 @@ def program_cell(stem: str, name: str, broken: bool) -> str:
     exercise = _exercises_of(stem)[name]
     changes = variants_of(name, exercise.known)[exercise.fault].changes if broken else ()
     text = changed_text(Path(exercise.answers.__file__), name, changes)
-    found = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
-    return "\n".join(text.splitlines()[found.lineno - 1 : found.end_lineno])
+    definition = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
+    return "\n".join(text.splitlines()[definition.lineno - 1 : definition.end_lineno])
 
 
 def _absolute_links(text: str) -> str:
@@ -305,8 +305,8 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         progress("mutations", len(matrices), len(matrices))
         for score in scores:
             for mutation in score.missed:
-                said = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of right_answers.py"
-                logging.getLogger(__name__).warning(said, score.exercise, mutation)
+                words = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of right_answers.py"
+                logging.getLogger(__name__).warning(words, score.exercise, mutation)
         return mistakes_page(matrices, scores)
 
 

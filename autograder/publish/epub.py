@@ -125,8 +125,8 @@ def identifier(name: str) -> str:
 
 def properties(name: str, content: bytes) -> str:
     """Return the attribute that tells an e-book reader in advance what a file contains."""
-    held = {"nav": name == "nav.xhtml", "cover-image": name == LOGO}
+    contains = {"nav": name == "nav.xhtml", "cover-image": name == LOGO}
     if name.endswith(".xhtml"):
-        held |= {"mathml": b"<math" in content, "svg": b"<svg" in content}
-    said = " ".join(word for word, holds in held.items() if holds)
-    return f' properties="{said}"' if said else ""
+        contains |= {"mathml": b"<math" in content, "svg": b"<svg" in content}
+    names = " ".join(word for word, holds in contains.items() if holds)
+    return f' properties="{names}"' if names else ""

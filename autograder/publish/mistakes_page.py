@@ -92,18 +92,18 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
     Raises:
         ValueError: a mistake is not caught or not named, so the page would not be true.
     """
-    if not all(matrix.whole for matrix in matrices):
+    if not all(matrix.is_complete for matrix in matrices):
         raise ValueError('the checks do not catch and name every mistake; see "autograder mutants"')
-    found: dict[str, list[Verdict]] = {}  # by the name of the mistake
+    verdicts_of: dict[str, list[Verdict]] = {}  # by the name of the mistake
     for verdict in (verdict for matrix in matrices for verdict in matrix.mutants):
-        found.setdefault(verdict.mistake, []).append(verdict)
+        verdicts_of.setdefault(verdict.mistake, []).append(verdict)
     lists = []
     for matrix in matrices:
         made = [mistake for mistake in catalogue.mistakes_of(matrix.stem) if mistake.title]
         made.sort(key=lambda mistake: number_of(mistake.name))
         lists += [
             f"## {getattr(catalogue.checks_of(matrix.stem, 'mistakes'), 'ABOUT', matrix.stem.capitalize())}",
-            *(_entry(mistake, found.get(mistake.name, [])) for mistake in made),
+            *(_entry(mistake, verdicts_of.get(mistake.name, [])) for mistake in made),
         ]
     lists += [UNTESTED, *(_entry(mistake, []) for mistake in catalogue.TAUGHT)]
     tables = [
@@ -112,13 +112,14 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
     ]
     facts = dict(
-        wrong=sum(map(len, found.values())),
+        wrong=sum(map(len, verdicts_of.values())),
         right=sum(len(matrix.correct) for matrix in matrices),
         seed=matrices[0].seed,
         silent=sum(
-            {symptom for each in variants for symptom in each.symptoms} == {NUMBERS} for variants in found.values()
+            {symptom for each in variants for symptom in each.symptoms} == {NUMBERS}
+            for variants in verdicts_of.values()
         ),
-        all=len(found),
+        all=len(verdicts_of),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
     return PAGE.format(
@@ -134,13 +135,18 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
             score.run,
             len(score.equivalent),
             len(score.caught),
-            len(score.seen),
+            len(score.caught_by_visible),
             len(score.missed),
         )
         for score in scores
     }
     made, run, equivalent, caught, seen, missed = map(sum, zip(*counts.values(), strict=True))
-    unseen = [(score.exercise, mutation) for score in scores for mutation in score.caught if mutation not in score.seen]
+    unseen = [
+        (score.exercise, mutation)
+        for score in scores
+        for mutation in score.caught
+        if mutation not in score.caught_by_visible
+    ]
     known = [(score.exercise, mutation, why) for score in scores for mutation, why in score.equivalent.items()]
     return {
         "made": made,

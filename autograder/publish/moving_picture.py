@@ -35,7 +35,7 @@ WIDTH, LINE, COLUMNS = 820, 21, 92
 INK, GREY, RED, GREEN, PAGE, CELL = "#1f2328", "#515b66", "#a4262c", "#1a6b37", "#ffffff", "#f4f6f8"
 
 
-def said_by_the_notebook(answer: str) -> str:
+def notebook_output(answer: str) -> str:
     """Return what the notebook prints when an answer is tested, or the message of its error."""
     notebook = nbformat.read(ROOT / "exercises" / "1_attention" / "attention.ipynb", as_version=4)
     [setup] = [cell.source for cell in notebook.cells if cell.cell_type == "code" and "TESTS = " in cell.source]
@@ -73,7 +73,7 @@ def frame(code: list[str], coloured: str, output: list[str], colour: str, height
 def record() -> list[tuple[Image.Image, int]]:
     """Return the pictures, and how many milliseconds each is shown."""
     takes = [(WRONG, RED), (RIGHT, GREEN)]
-    outputs = [wrapped(said_by_the_notebook(ANSWER.replace(WRONG, axis))) for axis, _ in takes]
+    outputs = [wrapped(notebook_output(ANSWER.replace(WRONG, axis))) for axis, _ in takes]
     height = 46 + LINE * (len(SHOWN.splitlines()) + 2 + max(map(len, outputs)))
     typed = [*SHOWN.splitlines(), "", CALL]
     pictures = [(frame(typed[:count], "", [], INK, height), 350) for count in range(1, len(typed) + 1)]

@@ -1,6 +1,6 @@
-"""Print the built book as a PDF: the machine's Chromium prints all pages as one.
+"""Print the built book as a PDF: the machine's Chromium prints all pages as one document.
 
-A browser cannot say on which page a place is, so the book is printed again until its page numbers are right.
+A browser cannot tell the page number of a place, so the book is printed again until its page numbers are right.
 """
 
 import io
@@ -141,7 +141,7 @@ def with_titles(printed: Path, titles: list[str]) -> bytes:
     waiting = [writer.root_object["/Outlines"]]
     while waiting:
         entry = waiting.pop().get_object()
-        waiting += [entry[way] for way in ("/First", "/Next") if way in entry]
+        waiting += [entry[key] for key in ("/First", "/Next") if key in entry]
         title = whole.get("".join(entry.get("/Title", "").split()))
         if title:
             entry[NameObject("/Title")] = TextStringObject(title)
@@ -151,7 +151,7 @@ def with_titles(printed: Path, titles: list[str]) -> bytes:
 
 def with_numbers(page: str, numbers: dict[str, int]) -> str:
     """Return the book with its page numbers filled in."""
-    return TARGET.sub(lambda found: f' data-at="{found[1]}">{numbers[found[1]]}<', page)
+    return TARGET.sub(lambda match: f' data-at="{match[1]}">{numbers[match[1]]}<', page)
 
 
 def numbers_of_pages(path: Path) -> dict[str, int]:

@@ -158,7 +158,7 @@ def _imported(text: str) -> list[str]:
 
 
 def _below_docstring(module: ModuleType) -> str:
-    """Return a module's text below its docstring, without imports from this repository: the cell has this code too."""
+    """Return a module's text below its docstring, without imports from this repository, because the cell has that code too."""
     text = inspect.getsource(module).split('"""', 2)[2]
     return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
 
@@ -176,7 +176,7 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
             arrays = {name: _rounded(array.tolist(), 7) for name, array in case["expected"]["arrays"].items()}
             case["expected"] = {"arrays": arrays}
         case["mistakes"] = {name: _rounded(prints, 5) for name, prints in case["mistakes"].items()}
-        for name in ("otherwise", "refused"):
+        for name in ("default_mistake", "mistake_if_refused"):
             if case[name] is None:
                 del case[name]
         case["steps"] = frozen_steps(case)
@@ -191,14 +191,14 @@ def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]] | None:
     steps = None if case["steps"] is None or "error" in case["expected"] else case["steps"]()
     if steps is None:
         return None
-    steps = {said: step if isinstance(step, tuple) else (step,) for said, step in steps.items()}
+    steps = {words: step if isinstance(step, tuple) else (step,) for words, step in steps.items()}
     if sum(np.size(array) for array, *_ in steps.values()) > MAX_STEPS:
         return None
-    return {said: [_rounded(np.asarray(array).tolist(), 6), *free] for said, (array, *free) in steps.items()}
+    return {words: [_rounded(np.asarray(array).tolist(), 6), *free] for words, (array, *free) in steps.items()}
 
 
 def _named(case: dict[str, Any]) -> list[str]:
-    return [*case["mistakes"], *filter(None, [case.get("otherwise"), case.get("refused")])]
+    return [*case["mistakes"], *filter(None, [case.get("default_mistake"), case.get("mistake_if_refused")])]
 
 
 def _drop_repeated(cases: list[dict[str, Any]]) -> None:

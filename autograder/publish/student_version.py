@@ -73,9 +73,9 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
 class _StudentVersion:
     """Writes the student version into one folder."""
 
-    def __init__(self, folder: Path, settings: Settings, chosen: list[Path]) -> None:
+    def __init__(self, folder: Path, settings: Settings, selected: list[Path]) -> None:
         self.folder, self.settings = folder, settings
-        self.exercises = {source.parent.name: exercise_of(source) for source in chosen}
+        self.exercises = {source.parent.name: exercise_of(source) for source in selected}
         self.config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
         others = {f"{source.parent.name}_exercise" for source in sources()} - {
             f"{name}_exercise" for name in self.exercises
@@ -88,7 +88,7 @@ class _StudentVersion:
         """Write everything."""
         self._put(
             LABEL,
-            'Written by "autograder student-version --students". What is changed here is lost when it is written again.\n',
+            'Written by "autograder student-version --students". Changes here are lost when it runs again.\n',
         )
         for name in COPIED:
             self._put(name, (ROOT / name).read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ class _StudentVersion:
                 if "nbgrader" in cell.metadata:
                     cell.metadata.nbgrader.checksum = compute_checksum(cell)
             self._put(place, nbformat.writes(notebook) + "\n")
-        self._what_is_needed_to_run()
+        self._put_files_for_running()
 
     def _put(self, place: str | Path, text: str) -> None:
         """Write a text, with the instructor's addresses instead of this repository's."""
@@ -140,18 +140,18 @@ class _StudentVersion:
 
     def _files_of_book(self) -> list[Path]:
         """Return the files of the book except its pages and their notebooks."""
-        found = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
-        of_pages = [path for path in found if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in found if path.name == "browser_model.py"]  # its output exists already
-        left_out += [path for path in found if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
-        return sorted(set(found) - set(of_pages) - set(left_out))
+        files = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
+        of_pages = [path for path in files if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
+        left_out = [path for path in files if path.name == "browser_model.py"]  # its output exists already
+        left_out += [path for path in files if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
+        return sorted(set(files) - set(of_pages) - set(left_out))
 
     def _page(self, name: str) -> str:
         """Return a page as students read it."""
         text = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
         text = SOLUTION.sub("", NOT_FOR_STUDENTS.sub("", text))
-        text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._if_there, text)
-        text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._if_there, text)
+        text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._keep_if_included, text)
+        text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._keep_if_included, text)
         text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)
         due = self.settings.due.get(name.removesuffix("_exercise"))
         if due:
@@ -159,12 +159,12 @@ class _StudentVersion:
             text = text.replace("\n:::\n", f"\n:::\n\n{when}\n", 1)
         return text
 
-    def _if_there(self, match: re.Match) -> str:
+    def _keep_if_included(self, match: re.Match) -> str:
         path = Path(match[1])
-        there = path in self.exercises.values() if path.parts[0] == "exercises" else path.stem in self.pages
-        return match[0] if there else ""
+        included = path in self.exercises.values() if path.parts[0] == "exercises" else path.stem in self.pages
+        return match[0] if included else ""
 
-    def _what_is_needed_to_run(self) -> None:
+    def _put_files_for_running(self) -> None:
         locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==([^\s;]+)", self._lock()))
         wanted = {name: [f"{each}=={locked[each]}" for each in names.split()] for name, names in PACKAGES.items()}
         pinned = re.sub(r"(?m) \\$|^ +--hash.*\n?|^#.*\n", "", self._lock())

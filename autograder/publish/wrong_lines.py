@@ -97,14 +97,14 @@ def make_riddles() -> Iterator[Riddle]:
     with seeded(SEED), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part, source in enumerate(sources(), 1):
-            checks, seen = checks_of(source.stem), set[tuple[str, str]]()
+            checks, made = checks_of(source.stem), set[tuple[str, str]]()
             for exercise in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).values():
                 for name, variant in variants_of(exercise.name, exercise.known).items():
-                    found = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
-                    if found is None or (mistake_of(name), found[0]) in seen:
+                    pieces = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
+                    if pieces is None or (mistake_of(name), pieces[0]) in made:
                         continue
-                    if riddle := _riddle(part, exercise, name, *found[1:]):
-                        seen.add((mistake_of(name), found[0]))
+                    if riddle := _riddle(part, exercise, name, *pieces[1:]):
+                        made.add((mistake_of(name), pieces[0]))
                         yield riddle
 
 
@@ -128,7 +128,8 @@ def one_wrong_line(path: Path, exercise: str, variant: Variant) -> tuple[str, li
     if len(steps) != 1 or not LEAST <= len(after) <= MOST:
         return None
     [(_, start, end, place, until)] = steps
-    if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:  # or the line occurs twice
+    # The change must be a single line, and no other line may be the same.
+    if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:
         return None
     old = before[start] if end > start else ""
     if old and _indent(old) != _indent(after[place]):  # the same words may be right in another block
@@ -142,19 +143,19 @@ def _indent(line: str) -> int:
 
 def _functions(text: str) -> dict[str, list[str]]:
     """Return the lines of each function and class of a file. Each line is one statement."""
-    found = {}
+    functions = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             without_words(node)
-            found[node.name] = [line for line in ast.unparse(node).splitlines() if line]
-    return found
+            functions[node.name] = [line for line in ast.unparse(node).splitlines() if line]
+    return functions
 
 
 def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: int, right: str) -> Riddle | None:
     function = exercise.mistakes()[name]
-    visible = _seen(exercise, function, exercise.visible_cases())
-    hidden = {stage: _seen(exercise, function, exercise.stage_cases(stage, SEED)) for stage in exercise.stages}
-    shows = _shows([each for seen in (visible, *hidden.values()) for each in seen])
+    visible = _failing_cases(exercise, function, exercise.visible_cases())
+    hidden = {stage: _failing_cases(exercise, function, exercise.stage_cases(stage, SEED)) for stage in exercise.stages}
+    shows = _clearest_maps([each for failing in (visible, *hidden.values()) for each in failing])
     if shows is None:
         return None
     answer = getattr(exercise.answers, exercise.name)
@@ -168,29 +169,29 @@ def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: in
         code=code,
         wrong=wrong,
         right=right,
-        tests=[stage for stage, seen in hidden.items() if seen],
-        silent=[stage for stage, seen in hidden.items() if not seen],
+        tests=[stage for stage, failing in hidden.items() if failing],
+        silent=[stage for stage, failing in hidden.items() if not failing],
         visible=bool(visible),
         shows=shows,
     )
 
 
-def _seen(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
+def _failing_cases(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
     """Return the cases in which a function gives a wrong result, with this result."""
-    found = []
+    failing = []
     for case in cases:
         torch.default_generator.manual_seed(0)
         got = outcome(exercise.probe(function), case["arguments"], exercise.names)
         if difference(got, case["expected"], show=False):
-            found.append((case, got))
-    return found
+            failing.append((case, got))
+    return failing
 
 
-def _shows(seen: list[tuple[dict, dict]]) -> dict[str, Any] | None:
+def _clearest_maps(failing: list[tuple[dict, dict]]) -> dict[str, Any] | None:
     """Return how a mistake shows best: two maps of the weights or of another result; None if no table of numbers shows it."""
     pairs = [
         _maps(name, case["name"], np.asarray(right), got["arrays"][name])
-        for case, got in seen
+        for case, got in failing
         if "arrays" in got and "arrays" in case["expected"]
         for name, right in case["expected"]["arrays"].items()
         if np.size(right) > 1 and np.asarray(right).dtype != bool and not re.match("shape|.*parameters", name)

@@ -26,13 +26,13 @@ class Column:
 
     assignment: Assignment
     rows: dict[str, Row]  # rows by student
-    of: float
-    of_tests: float
+    maximum: float
+    test_maximum: float
 
     def share(self, student: str) -> float | None:
         """Return a student's share of the points that tests give, in percent, 100 at most; None without a score."""
         row = self.rows.get(student)
-        return min(100, 100 * row.automatic / self.of_tests) if row and row.answers and self.of_tests else None
+        return min(100, 100 * row.automatic / self.test_maximum) if row and row.answers and self.test_maximum else None
 
     @property
     def scored(self) -> list[Row]:
@@ -45,8 +45,8 @@ def _columns(course: Course, graded: Graded) -> list[Column]:
     for assignment, results in graded:
         questions = questions_of(assignment)
         rows = {row.student: row for row in rows_of(course, assignment, questions, results)}
-        of, of_tests = maximum_of(questions), maximum_of([q for q in questions if not q.written])
-        columns.append(Column(assignment, rows, of, of_tests))
+        maximum, test_maximum = maximum_of(questions), maximum_of([q for q in questions if not q.written])
+        columns.append(Column(assignment, rows, maximum, test_maximum))
     return columns
 
 
@@ -67,12 +67,12 @@ def course_table(course: Course, graded: Graded) -> list[dict[str, Any]]:
             row, name = column.rows.get(student), column.assignment.name
             line[f"{name} state"] = row.result.state if row else "missing"
             line[f"{name} points"] = plain_number(row.score) if row and row.answers else ""
-            line[f"{name} of"] = plain_number(column.of)
+            line[f"{name} of"] = plain_number(column.maximum)
             line[f"{name} waiting"] = row.waiting if row and row.answers else ""
             share = column.share(student)
             line[f"{name} tests %"] = "" if share is None else round(share)
         line["total"] = plain_number(sum(line[f"{column.assignment.name} points"] or 0 for column in columns))
-        line["of"] = plain_number(sum(column.of for column in columns))
+        line["of"] = plain_number(sum(column.maximum for column in columns))
         again = {name: where for name, who in returning.items() if (where := who.get(student))}
         line["mistakes again"] = "; ".join(f"{name} in {', '.join(where)}" for name, where in again.items())
         table.append(line)
@@ -102,7 +102,7 @@ def write_course_page(course: Course, graded: Graded) -> Path:
         title=course.settings.name,
         columns=[_summary(course, column, len(table)) for column in columns],
         lines=[_line(course, columns, line) for line in table],
-        of=sum(column.of for column in columns),
+        of=sum(column.maximum for column in columns),
         asked=sorted(read_requests(course.root), key=lambda request: bool(request.answer)),
         again=[
             {"name": name, "title": catalogue.TITLES.get(name, ""), "who": who}
@@ -123,7 +123,7 @@ def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]
     first = min(made, key=lambda mistake: (-made[mistake], number_of(mistake)), default="")
     return {
         "name": name,
-        "of": column.of,
+        "of": column.maximum,
         "due": f"{due:%Y-%m-%d %H:%M %Z}" if due else "",
         "submitted": f"{submitted} of {of_students}",
         "scored": len(column.scored),

@@ -29,7 +29,7 @@ from autograder.judge.compare import UNWRITTEN
 from autograder.progress import Progress
 from autograder.report.page import page_template, plain_number
 from autograder.report.report import is_unwritten, maximum_of, questions_of
-from autograder.report.written import cleaned_code, cleaned_markdown, code_colours
+from autograder.report.safe_html import cleaned_code, cleaned_markdown, code_colours
 
 PAGES_OF_A_PROCESS = 25  # fewest pages for each process, because a process takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis are above."
@@ -51,19 +51,19 @@ def facts_of(
     for question in questions:
         asked = [checks[name] for name in question.cells if name in checks]
         tests = [_test(check, question.name, grades.get(check["name"])) for check in asked]
-        found = [grades[name] for name in question.cells if name in grades]
-        waits = any(grade.waits for grade in found) or not found
-        points = float(sum(grade.score for grade in found))
+        own_grades = [grades[name] for name in question.cells if name in grades]
+        waits = any(grade.waits for grade in own_grades) or not own_grades
+        points = float(sum(grade.score for grade in own_grades))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
-        part = dict(name=question.name, of=question.of, points=points, tests=tests)
+        part = dict(name=question.name, of=question.maximum, points=points, tests=tests)
         part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # earlier points
         parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
-    on_top = {name for question in questions if question.bonus for name in question.cells}
+    bonus_cells = {name for question in questions if question.bonus for name in question.cells}
     for check in result.checks:
         if check["mistake"]:
             given = grades[check["name"]].score if check["name"] in grades else 0.0  # a person may have given points
-            cost = 0.0 if check["name"] in on_top else max(0.0, check["points"] - given)
+            cost = 0.0 if check["name"] in bonus_cells else max(0.0, check["points"] - given)
             costs[check["mistake"]] = costs.get(check["mistake"], 0.0) + cost
     made = dict.fromkeys(name for names in costs for name in names.split("+"))
     return dict(
@@ -84,7 +84,7 @@ def facts_of(
         mistakes=[dict(name=n, title=catalogue.TITLES[n], question=catalogue.QUESTIONS[n]) for n in made],
         receipt=result.receipt,
         versions=result.versions,
-        comments=sorted((name, said) for name, said in comments.items() if said),
+        comments=sorted((name, comment) for name, comment in comments.items() if comment),
     )
 
 
@@ -107,10 +107,10 @@ def _asked(
 
 def _test(check: dict[str, Any], question: str, grade: Grade | None) -> dict[str, Any]:
     names = [name for name in (check["mistake"] or "").split("+") if name]
-    said = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
-    said = said or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
+    diagnosis = "; ".join(f"{name}: {catalogue.TITLES[name]}" for name in names)
+    diagnosis = diagnosis or (check["message"].splitlines()[0] if check["message"] else "wrong")[:300]
     points = check["points"] * check["passed"]
-    seen = "right" if check["passed"] else said
+    seen = "right" if check["passed"] else diagnosis
     if grade and grade.of_tests is not None and grade.score != grade.of_tests:
         points, seen = grade.score, f"{seen}; a person gave other points than the test"
     full = points >= check["points"]
@@ -204,7 +204,7 @@ def write_feedback(
         late = lateness(db, assignment.name)
     writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
     of_each = [
-        (r, *(found.get(r.student, none) for found, none in ((grades, {}), (comments, {}), (late, Lateness()))))
+        (r, *(table.get(r.student, none) for table, none in ((grades, {}), (comments, {}), (late, Lateness()))))
         for r in scored
     ]
     workers = min(workers or os.cpu_count() or 1, len(scored) // PAGES_OF_A_PROCESS)
@@ -263,16 +263,16 @@ class _Writer:
         facts["asked"] = [_asked(request, facts["parts"], grades, assignment) for request in own]
         page = self.course.feedback_page(result.student, assignment)
         book = self.course.settings.address_of_book or catalogue.address_of_book()
-        said = json.dumps(
+        content = json.dumps(
             [text, facts, book, self.show_hidden, sorted((n, float(g.score), g.waits) for n, g in grades.items())]
         )
-        stamp = hashlib.sha256(said.encode()).hexdigest()
+        stamp = hashlib.sha256(content.encode()).hexdigest()
         if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
             try:
                 cells = cells_of(nbformat.reads(text, 4), assignment, grades, comments, self.show_hidden)
             except Exception as error:  # a library may fail on a student's text; the other pages go on
-                said = f"The notebook itself cannot be shown: {type(error).__name__}."
-                cells = [dict(id="", html=said, folded="", points="", comment=None, outputs=[])]
+                message = f"The notebook itself cannot be shown: {type(error).__name__}."
+                cells = [dict(id="", html=message, folded="", points="", comment=None, outputs=[])]
             html = page_template("feedback.html.j2").render(
                 **facts, cells=cells, book=book, colours=Markup(code_colours())
             )

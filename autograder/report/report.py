@@ -35,7 +35,7 @@ class Question:
     name: str
     written: bool
     bonus: bool = False  # its points do not count in the maximum
-    of: float = 0.0  # maximum of points
+    maximum: float = 0.0  # maximum of points
     cells: list[str] = field(default_factory=list)  # grade ids of its cells
 
 
@@ -86,14 +86,14 @@ def questions_of(assignment: Assignment) -> list[Question]:
         fitting = [] if info.solution else [name for name in exercises if info.grade_id.startswith(f"{name}_")]
         name = max(fitting, key=len, default=cell.metadata.get("file", info.grade_id))
         question = questions.setdefault(name, Question(name, info.solution, "bonus" in cell.metadata))
-        question.of += points_of(cell)
+        question.maximum += points_of(cell)
         question.cells.append(info.grade_id)
     return list(questions.values())
 
 
 def maximum_of(questions: list[Question]) -> float:
     """Return the maximum of points of an assignment, without bonus."""
-    return sum(question.of for question in questions if not question.bonus)
+    return sum(question.maximum for question in questions if not question.bonus)
 
 
 def is_unwritten(check: dict[str, Any]) -> bool:
@@ -178,10 +178,10 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
 
 
 def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list[dict[str, Any]]) -> Answer:
-    found = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
-    points, waiting = sum(each.score for each in found), sum(each.waits for each in found)
+    own_grades = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
+    points, waiting = sum(each.score for each in own_grades), sum(each.waits for each in own_grades)
     # nbgrader gives points for a written question only if it is empty; a person may give other points
-    untouched = question.written and not points and any(each.of_tests is not None for each in found)
+    untouched = question.written and not points and any(each.of_tests is not None for each in own_grades)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
@@ -227,7 +227,7 @@ def _who(questions: list[Question], rows: list[Row], attribute: str) -> dict[str
     """Return the rows whose answers have an attribute ("waiting", "unnamed"), by question; only questions with rows."""
     scored = [row for row in rows if row.answers]
     who = {q.name: [row for row in scored if getattr(row.answers[q.name], attribute)] for q in questions}
-    return {name: found for name, found in who.items() if found}
+    return {name: matching for name, matching in who.items() if matching}
 
 
 def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
@@ -235,7 +235,7 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     if not rows:
         return []
     waiting = {name for name in _who(questions, rows, "waiting") if rows[0].answers[name].written}
-    counted = [q for q in questions if q.of and q.name not in waiting and not q.bonus]
+    counted = [q for q in questions if q.maximum and q.name not in waiting and not q.bonus]
     kind = "automatic points" if waiting else "points"
     of = maximum_of([q for q in questions if not (waiting and q.written)])
     totals = [row.automatic if waiting else row.total for row in rows]
@@ -243,7 +243,7 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     text += f"the lowest is {min(totals):g}, the highest {max(totals):g}."
     plots = [_plot(f"How many {kind} they have", text, (4.2, 3.0), plot_totals, totals, of, kind)]
     means = {q.name: statistics.mean(row.answers[q.name].points for row in rows) for q in counted}
-    shares = {q.name.replace("_", " "): means[q.name] / q.of for q in counted}
+    shares = {q.name.replace("_", " "): means[q.name] / q.maximum for q in counted}
     if shares:
         best, worst = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
         text = f"“{worst}” is the hardest with {shares[worst]:.0%} of its points, "

@@ -15,8 +15,8 @@ RUBRIC = re.compile(r"=== BEGIN MARK SCHEME ===\n(.*?)\n=== END MARK SCHEME ==="
 
 def rubrics(instructor: NotebookNode) -> dict[str, str]:
     """Return the rubric of each written question that has one, by the name of its cell."""
-    found = {grade_id(cell): RUBRIC.search(cell.source) for cell in instructor.cells}
-    return {name: rubric[1] for name, rubric in found.items() if name and rubric}
+    matches = {grade_id(cell): RUBRIC.search(cell.source) for cell in instructor.cells}
+    return {name: rubric[1] for name, rubric in matches.items() if name and rubric}
 
 
 class ShowRubrics(Preprocessor):
@@ -28,9 +28,9 @@ class ShowRubrics(Preprocessor):
             return notebook, resources
         course = Path(resources["metadata"]["path"]).parents[2]  # the notebook is in autograded/STUDENT/ASSIGNMENT
         source = course / "source" / resources["assignment_id"] / f"{resources['notebook_id']}.ipynb"
-        found, cells = rubrics(nbformat.read(source, as_version=4)), []
+        rubric_of, cells = rubrics(nbformat.read(source, as_version=4)), []
         for cell in notebook.cells:
             cells.append(cell)
-            if rubric := found.get(grade_id(cell)):
+            if rubric := rubric_of.get(grade_id(cell)):
                 cells.append(new_markdown_cell(f"> **Rubric, for the person who grades:** {rubric}"))
         return NotebookNode(notebook | {"cells": cells}), resources

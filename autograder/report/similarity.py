@@ -66,7 +66,7 @@ def similar_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -
     from copydetect.utils import highlight_overlap
 
     prints = {name: CodeFingerprint("a.py", NOISE, 1, fp=io.StringIO(code)) for name, code in sorted(codes.items())}
-    found, shares = [], []
+    similar, shares = [], []
     pairs = list(itertools.combinations(prints.items(), 2))
     for done, ((first, one), (second, other)) in enumerate(pairs, 1):
         overlap, of_each, slices = compare_files(one, other)
@@ -77,12 +77,12 @@ def similar_pairs(codes: dict[str, str], progress: Progress = lambda *_: None) -
                 Markup(highlight_overlap(each.raw_code, places, "<mark>", "</mark>", escape_html=True)[0])
                 for each, places in zip((one, other), slices, strict=True)
             ]
-            found.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(highlighted)))
+            similar.append(Pair(first, second, share, [f"{share:.0%} of the shorter code"], tuple(highlighted)))
         if done % 1000 == 0 or done == len(pairs):
             progress("pairs", done, len(pairs))
     usual = _fence(shares)
     return sorted(
-        (pair for pair in found if pair.share >= usual), key=lambda pair: (-pair.share, pair.first, pair.second)
+        (pair for pair in similar if pair.share >= usual), key=lambda pair: (-pair.share, pair.first, pair.second)
     )
 
 
@@ -105,11 +105,11 @@ def same_files(course: Course, assignment: Assignment, students: list[str]) -> d
         for name, data in files.items():
             if isinstance(data, bytes):
                 who.setdefault((name, hashlib.sha256(data).hexdigest()), []).append(student)
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for (name, _), together in who.items():
         if len(together) > 1:
-            found.setdefault(name, []).append(", ".join(together))
-    return found
+            groups.setdefault(name, []).append(", ".join(together))
+    return groups
 
 
 def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict[tuple[str, str], list[str]]:
@@ -120,14 +120,14 @@ def same_mistakes(results: list[Result], own: dict[str, dict[str, str]]) -> dict
             cells = [cell for cell in own.get(result.student, {}) if check["name"].startswith(f"{cell}_")]
             if check["mistake"] and cells:
                 made.setdefault((max(cells, key=len), check["mistake"]), set()).add(result.student)
-    found: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for (cell, mistake), who in sorted(made.items()):
         if len(who) <= RARE:
             for first, second in itertools.combinations(sorted(who), 2):
                 if own[first][cell].split() == own[second][cell].split():
-                    said = f"{mistake} in {cell}, made by nobody else, in the same words"
-                    found.setdefault((first, second), []).append(said)
-    return found
+                    reason = f"{mistake} in {cell}, made by nobody else, in the same words"
+                    reasons.setdefault((first, second), []).append(reason)
+    return reasons
 
 
 def write_similarity(
@@ -141,9 +141,9 @@ def write_similarity(
     own = {student: own_code(course, assignment, student) for student in students}
     codes = {student: "\n\n".join(cells.values()) for student, cells in own.items()}
     pairs = {(pair.first, pair.second): pair for pair in similar_pairs(codes, progress)}
-    for (first, second), said in same_mistakes(results, own).items():
+    for (first, second), reasons in same_mistakes(results, own).items():
         sides = tuple(Markup.escape(codes[student]) for student in (first, second))
-        pairs.setdefault((first, second), Pair(first, second, 0.0, [], sides)).reasons.extend(said)
+        pairs.setdefault((first, second), Pair(first, second, 0.0, [], sides)).reasons.extend(reasons)
     files = same_files(course, assignment, students)
     folder = course.root / "report" / assignment.name
     columns = ("first", "second", "share", "reasons")

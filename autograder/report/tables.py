@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.course.course import Assignment, Course, Result
-from autograder.files import shown
+from autograder.files import printable
 from autograder.judge.catalogue import TITLES
 from autograder.report.page import plain_number
 from autograder.report.report import Answer, Question, maximum_of, questions_of, rows_of
@@ -34,7 +34,7 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
         words = "; ".join(filter(None, (words, row.lateness.words)))
         total = f"{plain_number(row.score)} of {plain_number(maximum_of(questions))}" if row.answers else ""
         cells = row.student, row.result.state, total, row.waiting or "", words
-        table.add_row(*(escape(shown(str(cell))) for cell in cells))
+        table.add_row(*(escape(printable(str(cell))) for cell in cells))
     return table
 
 
@@ -46,7 +46,7 @@ def _lost(question: Question, answer: Answer) -> str:
         return f"{question.name} waits"
     if answer.untouched:
         return f"{question.name} not written"
-    return f"{question.name} {answer.points:g}/{question.of:g}" if answer.points != question.of else ""
+    return f"{question.name} {answer.points:g}/{question.maximum:g}" if answer.points != question.maximum else ""
 
 
 def matrix_table(matrix: "Matrix") -> Table:

@@ -109,7 +109,7 @@ run_tests("attention", attention)
 run_tests("self_attention", self_attention)
 # values: output and weights of one sequence.
 # axes: leading axes, and scores far from each other.
-# mask: masks that hide some tokens, and the error for a token from which all are hidden.
+# mask: masks that hide some tokens, and the error if a mask hides all tokens from one token.
 
 # %% [markdown]
 # ### A map to look at

@@ -166,7 +166,7 @@ run_tests("attend", attend)
 # <details><summary>Hint</summary>
 #
 # In which order are the $3D$ outputs of `qkv`?
-# Cut them into three before you split into heads.
+# Cut them into three parts before you split each part into heads.
 # Dropout acts between the softmax and the values.
 # So in training you can use the weights that `attend` returns, but not its output.
 # `nn.Dropout` knows whether the layer is in training.
@@ -250,9 +250,9 @@ except NotImplementedError as error:
 # %% [markdown]
 # **6.2 (1 point)** A friend's layer has the same shapes everywhere.
 # It trains on digits to the same accuracy as `nn.MultiheadAttention`.
-# Why does neither prove that it is multi-head attention?
+# Why do neither its shapes nor its accuracy prove that it is multi-head attention?
 # Why is your comparison with copied parameters a better proof?
-# Which sizes of $B$, $H$, $N$ and $d$ would you choose for it?
+# Which sizes of $B$, $H$, $N$ and $d$ would you choose for the comparison?
 
 # %% [markdown] written="why_compare" points=1
 

@@ -10,7 +10,7 @@
 # # Exercise 3: encoder blocks in PyTorch
 #
 # You build an encoder block, stack several of them, and then repair a block that cannot learn.
-# Each of the classes has mistakes that keep every shape, and most of these mistakes train to the same accuracy.
+# In each class you can make mistakes that keep every shape, and with most of them a model reaches the same accuracy.
 # The tests below tell you which mistake you made.
 # The chapters [Multi-head attention](book/multihead.md) and [Encoder blocks](book/encoder.md) explain everything that you
 # need.
@@ -45,7 +45,7 @@
 #
 # You wrote multi-head attention in exercise 2.
 # The `MultiHeadAttention` below has the same parts, `qkv` and `out`, and calls PyTorch's fused function.
-# A mask is boolean: `True` means that other tokens may look at a token, and `False` hides it.
+# A mask is boolean: `True` means that a query may look at a key, and `False` hides the key.
 
 # %% given="MultiHeadAttention"
 
@@ -84,7 +84,7 @@ run_tests("LayerNorm", LayerNorm)
 #
 # `nn.Linear` works on the last axis and leaves the other axes unchanged.
 # `nn.Dropout` knows whether the module is in training or in evaluation.
-# For `F.dropout` you have to pass it as an argument.
+# For `F.dropout` you have to pass the mode as an argument.
 #
 # </details>
 
@@ -160,7 +160,7 @@ run_tests("Encoder", Encoder)
 # - how far the output of each image moves when image 0 is changed.
 #
 # A healthy block keeps the order of magnitude of the stream and has a gradient for every parameter.
-# It moves only image 0.
+# If image 0 changes, only the output of image 0 moves.
 # Run the cell again with `repair(BrokenBlock(...))`.
 
 # %%
@@ -243,8 +243,8 @@ run_tests("repair", repair, BrokenBlock)
 #
 # A bonus gives points in addition to the 20, and you lose nothing if you leave it out.
 # The section [Rotary positions](book/positions.md) rotates pairs of components in the rows of one matrix.
-# Write it in PyTorch for queries with any leading axes; their positions may differ from image to image.
-# Gradients must flow through it.
+# Write this rotation in PyTorch for queries with any leading axes; their positions may differ from image to image.
+# Gradients must flow through the rotation.
 #
 # <details><summary>Hint</summary>
 #

@@ -144,7 +144,7 @@ run_tests("ViT", ViT)
 # You will use these two functions for years, because they work with any model and any optimizer.
 # They return means over *images*: the last batch is often smaller, and must count less.
 # The batches may come from a list or from a generator, which has no length and can be read only once.
-# `train_epoch` measures each batch with the logits from before its step.
+# `train_epoch` measures each batch with the logits that it computed before the step on this batch.
 #
 # <details><summary>Hint</summary>
 #
@@ -196,7 +196,7 @@ run_tests("evaluate", evaluate)
 # The last 5,000 training images are the **validation images**: use them to compare your choices.
 # Do not compare choices on the test images.
 # The best of many test results is higher than what the model achieves on new images.
-# And then every image has been used, so none is left for the final test.
+# After such a comparison, no unused image is left for the final test.
 
 # %%
 import math
@@ -319,7 +319,7 @@ def kept(path, choices):
 
 # %%
 def train(choices):
-    """Train a ViT and save its state after every epoch. Return it, and the loss and both accuracies of each epoch."""
+    """Train a ViT and save its state after every epoch. Return the model, and each epoch's loss and two accuracies."""
     path = PLACE / ("vit_training_small.pt" if "images" in choices else "vit_training.pt")
     state = kept(path, choices)
     torch.manual_seed(choices["seed"])

@@ -155,7 +155,7 @@ report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
 # ## 2 Learns, but not enough
 #
 # The accuracy rises, but stops too early.
-# Some part of the model should learn but does not, or some input should be read but is not.
+# Some part of the model should learn and never changes, or some input should be read and is ignored.
 # Which numbers are the same before and after the training?
 # On which numbers does the output not depend?
 
@@ -227,7 +227,7 @@ report(model)
 # sizes: other sizes, momenta and numbers of batches.
 
 # %% [markdown] of="SkippedBranch"
-# **Symptom.** In evaluation, the branch counts more than it ever did in training.
+# **Symptom.** In evaluation, the branch counts more than in training.
 
 # %% program="SkippedBranch"
 layer, x, branch = SkippedBranch(skipped=0.5), torch.zeros(10_000, 1, 1), torch.ones(10_000, 1, 1)
@@ -391,7 +391,7 @@ for count in (8, 4, 1):
 #
 # - **Right candidates.** Your test must pass **all right candidates**.
 #   If it refuses one of them, you get no points.
-#   They differ in rounding.
+#   Right candidates differ in rounding.
 #   In float32, if scores stay below 50, two results agree to about `rtol=1e-3, atol=1e-5`.
 #   If scores stay below 5,000 and values have a size near 1, they agree to `rtol=1e-3, atol=1e-3`.
 #   Keys and values that a mask hides may be as large as 10,000.

@@ -1,4 +1,4 @@
-"""Measure the recipe of `solutions.training.recipe`: against a plain one, and change by change.
+"""Compare the recipe of `solutions.training.recipe` with a plain recipe, and measure the effect of each change.
 
 `python -m solutions.training.benchmark --help`. Runs are written to book/records/, which the chapters read. The
 comparison measures on the test set after each epoch, to stop its clock. It was planned in advance, and no choice
@@ -38,7 +38,7 @@ from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops
 RECORDS = Path("book/records")
-SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # a run of seconds sees each image twice: no augmentation
+SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # such a short run sees each image twice, and needs no augmentation
 SPRINTS = {  # runs of one epoch, in the order in which they were tried; the validation split chose each
     "small batches": dict(batch_size=64),
     "wider, augmented": dict(batch_size=64, width=96, depth=4, hidden_width=192, shift=1.0, rotation=5.0),
@@ -93,7 +93,7 @@ class Images(Dataset):
 
 
 def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -> Iterator[tuple[ViT, list[Epoch]]]:
-    """Train as most first scripts do: a DataLoader, ToTensor per image, Adam, and .item() after every step."""
+    """Train in a plain way: a DataLoader, ToTensor for each image, Adam, and .item() after every step."""
     torch.manual_seed(seed)
     model = ViT().to(device)
     loader = DataLoader(data, batch_size=128, shuffle=True)
@@ -123,9 +123,9 @@ def train_plainly(data: Dataset, epochs: int, seed: int, device: torch.device) -
 def compare(seed: int, epochs: int, device: torch.device, data: Data) -> Iterator[list[Record]]:
     """Run both recipes in one process, with epochs in turn, until both are done.
 
-    The plain recipe learns from all 60,000 images, until its test accuracy reaches the goal or for `epochs`. The
-    recipe of this book is planned for the epochs of SHORT, and does not learn from the validation split. Both are
-    measured on the test set after each epoch. These measurements do not count in their times.
+    The plain recipe learns from all 60,000 images until its test accuracy reaches the goal, for at most `epochs`
+    epochs. The recipe of this book is planned for the epochs of SHORT, and does not learn from the validation split.
+    Both are measured on the test set after each epoch. These measurements do not count in their times.
 
     Yields:
         The record of each recipe so far, after each epoch.
@@ -251,9 +251,9 @@ def count_step(settings: Settings) -> dict[str, float]:
 def estimate_t4(settings: Settings) -> dict[str, float]:
     """Estimate the seconds of an epoch of 55,000 images on a T4 from counted work. It was not measured.
 
-    A step takes at least as long as its launches, its products and its bytes each take, and at most their sum. The
-    rates are assumed: 10 µs for a launch by PyTorch on Colab's processor, a quarter of the T4's 65 TFLOP/s in float16
-    (the matrices are small), 60 % of its 320 GB/s.
+    A step has three parts: launches, products and bytes. It takes at least as long as the slowest part, and at most
+    the sum of all three. The rates are assumed: 10 µs for a launch by PyTorch on Colab's processor, a quarter of the
+    T4's 65 TFLOP/s in float16 (the matrices are small), 60 % of its 320 GB/s.
     """
     counted = count_step(settings)
     parts = dict(

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 MEAN, STD = 0.1307, 0.3081  # mean and deviation of the pixels, from 0 to 1, of MNIST's training images
 SHARE = 0.5  # the share of the free memory that images may take as tensors
-OF_SYSTEMS = ".", "@", "__MACOSX"  # starts of the names of files and folders that systems make
+OF_SYSTEMS = ".", "@", "__MACOSX"  # files and folders of operating systems have names that begin so
 
 
 class Images(Protocol):
@@ -56,7 +56,7 @@ class Split:
         return tuple(self.images.shape[1:])
 
     def to(self, device: torch.device) -> "Split":
-        """Move both to a device."""
+        """Move images and classes to a device."""
         return Split(self.images.to(device), self.labels.to(device), self.num_classes)
 
     def part(self, chosen: Tensor) -> "Split":
@@ -127,7 +127,7 @@ class Data:
     left_out: tuple[Path, ...] = ()  # files in the folder that are not images
 
     def facts(self) -> dict:
-        """Return the facts for a record. New images need them to get the form of the images for training."""
+        """Return what a record says about the images. `classify` brings new images into the same form."""
         counts = dict(training=len(self.training), validation=len(self.validation), test=len(self.test))
         form = dict(shape=list(self.training.shape), mean=list(self.mean), std=list(self.std))
         return dict(classes=self.classes, **form, **counts)
@@ -285,7 +285,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
 
 
 def draw(images: Images, count: int) -> Images:
-    """Draw `count` images, or all if there are fewer. A larger draw from one split includes every smaller one."""
+    """Draw `count` images, or all if there are fewer. A larger draw includes every smaller draw from the same split."""
     return images.part(torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:count])
 
 
@@ -392,7 +392,7 @@ def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
             folders.clear()
             continue
         seen.add(real)
-        # The names are sorted, so that of two links to one folder always the same one counts.
+        # Sorted names: if two links lead to one folder, every run uses the same link.
         folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))
         files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
     files = [path for path in files if path.is_file()]  # without broken links

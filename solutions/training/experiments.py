@@ -333,7 +333,7 @@ class Book:
         return self
 
     def add(self, run: Run, result: dict | None, machine: dict | None = None) -> None:
-        """Name a run, and keep its result, if it is new."""
+        """Add a run to its group. Keep its result if there is one."""
         if result is not None:
             if machine not in self.machines:
                 self.machines.append(machine)

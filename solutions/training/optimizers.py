@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Muon(torch.optim.Optimizer):
     """Momentum with orthogonal steps: every direction of a matrix moves equally far.
 
-    The same as torch.optim.Muon, but with all matrices of a shape in one batch, in float32: a step is a few dozen
-    operations instead of a few hundred, and a T4 has no bfloat16.
+    It computes the same as torch.optim.Muon, with two differences. All matrices of one shape are in one batch, so a
+    step is a few dozen operations instead of a few hundred. It uses float32, because a T4 has no bfloat16.
 
     Args:
         groups: Parameter groups. Matrices of a group have one shape, (parts · rows, columns). Each counts as `parts`

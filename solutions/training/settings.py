@@ -7,7 +7,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run. Each default is the value that did best on the validation split, or is explained.
+    """The settings of a run. Each default did best on the validation split, or its comment gives another reason.
 
     Raises:
         ValueError: A number is outside its range.
@@ -35,7 +35,7 @@ class Settings:
     depth: int = 6
     num_heads: int = 8
     hidden_width: int = 128
-    position_std: float = 0.5  # initial size of the positions, equal to the patches' tokens; 0.02 would be too small
+    position_std: float = 0.5  # initial std of the position embeddings, equal to the tokens' std; 0.02 is too small
     seed: int = 0  # decides the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Known mistakes, made by changing words of the answers.
 
-Each row holds the exercise, words of the answer, the words that replace them, and the mistake's name in the catalogue,
-or None without such a name.
+Each row holds the exercise, words of the answer, the words that replace them, and the name of the mistake. The name is
+None if the catalogue does not have the mistake.
 The rows do not depend on the lists of mistakes, so a mistake with a wrong name is noticed.
 """
 

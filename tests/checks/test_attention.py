@@ -77,7 +77,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
     ],
 )
 def test_two_mistakes_get_a_name_or_a_line(name: str, one: str, other: str) -> None:
-    """If an answer has two mistakes, is one of them named, or a line near a wrong line, and never a third mistake?"""
+    """If an answer has two mistakes, does the message name one of them, or a line near one, and never a third mistake?"""
     function, lines = pair(name, one, other)
     errors = EXERCISES[name].failures(function, 0).values()
     names = {error.mistake for error in errors} - {None}

@@ -18,7 +18,7 @@ from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
 from autograder.checks.debugging import probes, student_tests
-from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, drawn
+from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, draw_programs
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
@@ -51,8 +51,8 @@ def test_pool_has_fifteen_programs_for_six_symptoms() -> None:
     """Does each draw hold one program for every symptom, and do other numbers draw other programs?"""
     assert len(PROGRAMS) == sum(map(len, POOL.values())) >= 15
     assert len(POOL) == 6
-    assert [each.name for each in drawn(DRAW)] + ["test_attention"] == list(EXERCISES)
-    draws = [tuple(each.name for each in drawn(number)) for number in range(300)]
+    assert [each.name for each in draw_programs(DRAW)] + ["test_attention"] == list(EXERCISES)
+    draws = [tuple(each.name for each in draw_programs(number)) for number in range(300)]
     assert {name for names in draws for name in names} == set(PROGRAMS)
     assert len(set(draws)) > 200
     for names in draws:
@@ -114,7 +114,7 @@ def test_oracle_is_right_and_shares_nothing_with_the_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(EXERCISES.keys() - {"test_attention"}))
 def test_student_gets_the_program_with_its_fault(debugging: Assignment, name: str) -> None:
-    """Does the student's cell hold the program with the fault, in few changed lines, and the instructor's cell the right one?"""
+    """Does the student's cell differ from the instructor's right program in few lines, which make the fault?"""
     broken, right = (answer(notebook, name).source for notebook in (debugging.release, debugging.instructor))
     assert len({*right.splitlines()} ^ {*broken.splitlines()}) <= 8
     for words, others in variants_of(name, PROGRAMS[name].known)[PROGRAMS[name].fault].changes:
@@ -274,7 +274,7 @@ def test_test_that_looks_at_nothing_gets_nothing(test: Callable, named: str) -> 
 
 def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
     """Does the feedback hold the number, title and question of each missed mistake, and the share?"""
-    student_tests.tried.cache_clear()
+    student_tests.verdicts_of.cache_clear()
     error = TEST_ATTENTION.failures(TEST_ATTENTION.mistakes()["M20"], 0)["95"]
     first, *others = str(error).splitlines()
     assert re.fullmatch(r"Your test catches 9\d % of the wrong attention functions; this point is for 95 %\.", first)
@@ -286,9 +286,9 @@ def test_feedback_names_what_was_missed_and_gives_no_input() -> None:
 
 @pytest.mark.parametrize("test", [refuse, with_a_mask, lambda candidate: False])
 def test_feedback_says_once_what_a_test_misses(test: Callable) -> None:
-    """Does only the lowest point print what all points have in common?"""
+    """If several points are lost, does only the message of the lowest point list what the test misses?"""
     torch.manual_seed(0)
-    student_tests.tried.cache_clear()
+    student_tests.verdicts_of.cache_clear()
     texts = [str(error) for error in TEST_ATTENTION.failures(test, 0).values()]
     assert len(texts) > 3 and all(len(text.split()) < 30 for text in texts[1:])
     assert all(re.search(r"The test for \d+ % says more", text) for text in texts[1:])
@@ -299,7 +299,7 @@ def test_test_that_is_not_there_is_no_test_that_is_too_strict() -> None:
     """Does a student without a readable test read what is missing, and nothing about right answers?"""
     namespace: dict = {}
     exec("def other(candidate):\n    return test_attention(candidate)", namespace)
-    student_tests.tried.cache_clear()
+    student_tests.verdicts_of.cache_clear()
     errors = TEST_ATTENTION.failures(namespace["other"], 0)
     assert errors.keys() == TEST_ATTENTION.stages.keys()
     assert {(str(error), error.mistake) for error in errors.values()} == {(student_tests.UNDEFINED, None)}

@@ -17,7 +17,7 @@ from test_cli import run
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
 from autograder.course.course import Assignment, Course, Result
-from autograder.course.settled import Decision, write_decision
+from autograder.course.decisions import Decision, write_decision
 from autograder.files import MAX_FILE
 from autograder.grade.execute import execute
 from autograder.grade.grade import InstallationError, grade
@@ -167,7 +167,7 @@ def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_ou
 
 
 def test_older_results_can_be_read() -> None:
-    """Can an old result, which is older than such files, be read as a result without files?"""
+    """Can a result that was stored before such files existed be read, as a result without files?"""
     assert Result("ada", NAME, "graded").files == {}
 
 
@@ -220,7 +220,7 @@ def test_collect_takes_the_file(system: str, course: Course, file_assignment: As
 
 
 def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
-    """Is a file of 5 MB refused with a reason, the notebook taken, and a smaller file taken later?"""
+    """Is a file of 5 MB refused with a reason, while its notebook is taken? Is a smaller file taken later?"""
     files = {
         "ada/9_file/attention.ipynb": small_notebook(),
         "ada/9_file/vit.pt": np.random.default_rng(2).bytes(5 * 2**20),
@@ -230,7 +230,7 @@ def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assign
     assert set(files_next_to(course)) == {"ada/vit.pt.refused.txt"}
     content, _ = course.read_files("ada", file_assignment)
     assert (
-        "vit.pt has 5.0 MiB; at most 4 are taken of a vit.pt"
+        "vit.pt has 5.0 MiB; a vit.pt may have at most 4"
         in checkpoint.read("vit.pt", content["vit.pt"], LIMITS, True)[1]
     )
     collect(course, file_assignment, [write_zip(tmp_path / "two.zip", {"ada/9_file/vit.pt": b"small"})])
@@ -253,7 +253,7 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
 
 
 def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """Is a .pt file that was not requested named, and does its student read that there is no notebook?"""
+    """If a .pt file was not requested, is it named, and does its student read that there is no notebook?"""
     (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
     assert (line.outcome, line.why) == ("refused", "submitted: vit.pt; no notebook was found")
     assert not list(course.root.glob("submitted/*/*/*.pt"))

@@ -129,7 +129,7 @@ def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def points(kernel: Kernel, source: str) -> int:
     """Define a test in the kernel, and return its points."""
     assert [output for output in kernel.run_cell(source) if output.output_type == "error"] == []
-    student_tests.tried.cache_clear()
+    student_tests.verdicts_of.cache_clear()
     test = Function("test_attention", lambda request, correct: kernel.call({"draw": 1} | request, correct, 30.0))
     return len(TEST_ATTENTION.stages) - len(lost(TEST_ATTENTION, test))
 
@@ -210,7 +210,7 @@ def points_of(strategy: Callable, seed: int, looks_right: float) -> int:
     """Return the points of a test that recognises every candidate, except that some wrong ones look right to it.
 
     Args:
-        strategy: Decides from the counts of candidates so far and from the present one whether to accept it.
+        strategy: Decides whether to accept a candidate, from its label and the counts of candidates so far.
         seed: The seed of the order.
         looks_right: The share of wrong candidates that look right to the test.
     """
@@ -269,5 +269,5 @@ def test_test_that_fails_by_chance_is_told_so(kernel: Kernel) -> None:
     """Does a test lose its points, with the reason, if it refuses a right candidate once and accepts it later?"""
     flaky = OURS.replace("    generator =", "    assert torch.rand(()) < 0.5\n    generator =")
     assert points(kernel, flaky) == 0
-    found = student_tests.tried(lambda candidate: None if np.random.default_rng().random() < 0.5 else 1 / 0)
+    found = student_tests.verdicts_of(lambda candidate: None if np.random.default_rng().random() < 0.5 else 1 / 0)
     assert found.refused

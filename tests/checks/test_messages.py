@@ -32,7 +32,7 @@ def test_questions_have_three_sentences_at_most() -> None:
 
 
 def test_words_counts_no_numbers() -> None:
-    """Do numbers, tables and addresses not count as words?"""
+    """Are numbers, tables and addresses left out of the count of words?"""
     assert Message("", "", "weights: 3 of 9 numbers\n 1.5  -inf*  2\nhttps://book/mistakes.html#m3").words == 4
 
 

@@ -1,4 +1,4 @@
-"""Wrong answers to all exercises from outside, well-known code among them.
+"""Wrong answers to all exercises that the catalogue does not make; some are well-known code.
 
 Each row holds the exercise, the function or class, and the named mistakes: an empty set if the catalogue has no entry.
 """
@@ -18,7 +18,7 @@ from solutions.encoder import BrokenBlock, MultiHeadAttention
 
 
 def softmax_with_one_more(scores, axis=-1):
-    """Add 1 to the sum, as for one more score of 0."""
+    """Add 1 to the sum, as if there were one more score of 0."""
     exponentials = np.exp(scores - scores.max(axis, keepdims=True))
     return exponentials / (1 + exponentials.sum(axis, keepdims=True))
 

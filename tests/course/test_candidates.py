@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from autograder.cli import app
 from autograder.course import archives, candidates
 from autograder.course.course import Assignment, Course, Submission
-from autograder.course.settled import read_decisions
+from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable
 from autograder.imports import ROOT
 from autograder.publish.generated import exercise_of, sources
@@ -169,7 +169,7 @@ def test_the_notebook_of_another_assignment_loses_silently(course: Course, assig
         ({"work.zip": packed("report.pdf", data=PDF)}, "submitted: work.zip; no notebook was found"),
         ({"work.rar": b"Rar!"}, "an archive of this kind is not opened"),
         ({"work.zip": packed("again.zip", data=packed("attention.ipynb"))}, "an archive of this kind is not opened"),
-        ({"work.zip": b"PK\x03\x04 torn"}, "it is no zip archive"),
+        ({"work.zip": b"PK\x03\x04 torn"}, "it is not a zip archive"),
         ({"work.zip": packed("big.ipynb", data=b" " * 20_000_000)}, "zip bomb"),
         ({"work.tar.gz": gzip.compress(b"\0" * 20_000_000)}, "times its size"),
     ],

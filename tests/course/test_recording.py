@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from autograder import cli
 from autograder.cells import is_grade, points_of
 from autograder.course.course import Assignment, Course
-from autograder.course.gradebook import COURSE_ID, GradebookError, explained, read_url
+from autograder.course.gradebook import COURSE_ID, GradebookError, explanation, read_url
 from autograder.course.recording import opened
 from autograder.files import write_atomically
 from autograder.report import feedback
@@ -340,7 +340,7 @@ def test_config_that_cannot_be_run_is_named(tmp_path: Path) -> None:
 def test_explained_hides_the_password(tmp_path: Path) -> None:
     """Is the password removed from a driver's message?"""
     url = read_url("postgresql://ann:s3cret@db/course", tmp_path)
-    said = explained(url, OperationalError("", {}, Exception("no login with password=s3cret")))
+    said = explanation(url, OperationalError("", {}, Exception("no login with password=s3cret")))
     assert "s3cret" not in said and "postgresql://ann:***@db/course" in said
 
 

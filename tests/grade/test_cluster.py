@@ -310,7 +310,7 @@ def test_scheduler_restarted_between_two_runs(
         if (what, done) == ("submissions", 2):
             farm.stop_scheduler()
 
-    with pytest.raises(ClusterError, match=r"The Dask scheduler at .* was lost.*\nWhat was graded is recorded"):
+    with pytest.raises(ClusterError, match=r"The Dask scheduler at .* was lost.*\nFinished results are recorded"):
         grade(course, assignment, seed=SEED, cluster=farm.address, progress=lose_it)
     assert 2 <= len(course.load_results(NAME)) < len(STUDENTS)
     farm.start_scheduler()

@@ -288,7 +288,7 @@ def test_time_in_line_is_not_a_submissions_either(monkeypatch: pytest.MonkeyPatc
             self.closed = True
 
     student = Session(Limits(total_seconds=300.0), sandboxed=True)
-    student.kernel = student.budget.of(Starved())
+    student.kernel = student.budget.track(Starved())
     for _ in range(4):
         student.run(Cell("np.ones(3)", own=True))
     assert student.lost == []
@@ -337,7 +337,7 @@ def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
 
     for left, said in ((0.5, "A test was not done after 30 s"), (20.0, "Not done after 10 s")):
         student = Session(Limits(call_seconds=10.0), sandboxed=True)
-        student.kernel = student.budget.of(Slow())
+        student.kernel = student.budget.track(Slow())
         student.budget.test_seconds = left
         with pytest.raises(KernelLost, match=said):
             student.call({"function": "test_attention"}, {})

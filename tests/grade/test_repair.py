@@ -187,7 +187,7 @@ def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perf
             cell.metadata.nbgrader.checksum = compute_checksum(cell)
     repaired = repaired_from(to_bytes(perfect), assignment)
     assert repaired.receipt == [
-        "The notebook is of an earlier release; its locked cells were replaced by those of this one."
+        "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
     ]
     assert "last week" not in nbformat.writes(repaired.notebook)
 

@@ -40,8 +40,8 @@ def test_a_changed_notebook_keeps_its_points(case: str, tmp_path: Path) -> None:
     path = tmp_path / f"{assignment.notebook}.ipynb"
     path.write_bytes(work.data)
     look = submit_check(path, ROOT / "exercises", sandboxed=True)
-    assert (look.assignment, look.said == []) == (name, False)
+    assert (look.assignment, look.results == []) == (name, False)
     assert set(look.receipt) == set(fields["receipt"])
     assert look.questions == fields["questions"]
-    wrong = {said for said, error in look.said if error and not said.startswith("the cell ")}
-    assert wrong == {said for said, _ in look.said if any(each.startswith(f"{said}_") for each in failed)}
+    wrong = {said for said, error in look.results if error and not said.startswith("the cell ")}
+    assert wrong == {said for said, _ in look.results if any(each.startswith(f"{said}_") for each in failed)}

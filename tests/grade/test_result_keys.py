@@ -296,6 +296,6 @@ def test_files_cut_at_any_byte_cost_nothing(
 
 def test_only_one_run_grades_an_assignment(course: Course, assignment: Assignment, two_workers: Workers) -> None:
     """Is a second run of the same assignment refused until the first one ends?"""
-    with grade_module._alone(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
+    with grade_module._locked(course, assignment), pytest.raises(InstallationError, match=f"another run grades {NAME}"):
         grade(course, assignment, workers=two_workers)
     assert len(grade(course, assignment, workers=two_workers)) == 2

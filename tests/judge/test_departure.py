@@ -220,7 +220,7 @@ def test_record_is_bounded() -> None:
     begun = time.process_time()
     with Recorder(function.__globals__) as recorder:
         assert function(100_000) == 100_000 * 99_999 / 2
-    assert len(recorder.found()["rows"]) <= MAX_ROWS + 1
+    assert len(recorder.record()["rows"]) <= MAX_ROWS + 1
     assert time.process_time() - begun < 5
 
 
@@ -231,7 +231,7 @@ def test_function_of_another_text_is_left_alone() -> None:
     linecache.cache[file] = (1, None, ["def answer():\n", "    return 1 + 2\n"], file)
     with Recorder(function.__globals__) as recorder:
         assert function() == 2
-    assert recorder.found()["rows"] == []
+    assert recorder.record()["rows"] == []
 
 
 NEAR = {"attention": 0.8, "multihead": 0.75, "encoder": 0.75, "vit": 0.6}  # smallest allowed shares

@@ -56,7 +56,7 @@ def proof(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Matrix]:
             monkeypatch.setattr("autograder.judge.kill_matrix.right_answers_of", lambda stem: {"softmax": right})
         return kill_matrix(NAME, "attention", 0)
 
-    assert proof_with().whole
+    assert proof_with().is_complete
     return proof_with
 
 
@@ -64,14 +64,14 @@ def test_proof_fails_when_a_stage_is_missing(proof: Callable[..., Matrix]) -> No
     """If no check has large scores, does M3 survive, and does the proof fail?"""
     stages = {name: cases for name, cases in EXERCISES["softmax"].stages.items() if name != "extreme"}
     matrix = proof(stages=stages)
-    assert not matrix.whole
+    assert not matrix.is_complete
     assert "M3" in {verdict.name for verdict in matrix.mutants if not verdict.killed}
 
 
 def test_proof_fails_when_a_mutant_changes_nothing(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice a mutant that changes nothing?"""
     nothing = Mistake("M8", variant("softmax", "np.exp(shifted)", "np.exp(shifted)"))
-    assert not proof(known=(*MISTAKES, nothing)).whole
+    assert not proof(known=(*MISTAKES, nothing)).is_complete
 
 
 def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,20 +86,22 @@ def test_proof_fails_when_a_mutant_is_named_wrongly(proof: Callable[..., Matrix]
     """Does the proof notice two mistakes with the same result, so that neither can be named?"""
     whole_array = next(mistake for mistake in MISTAKES if mistake.name == "M5")
     matrix = proof(known=(*MISTAKES, Mistake("M8", whole_array.variants[0])))
-    assert not matrix.whole
+    assert not matrix.is_complete
     assert [verdict.name for verdict in matrix.mutants if verdict.killed and not verdict.named] == ["M5", "M8"]
 
 
 def test_proof_fails_when_a_right_answer_loses_points(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice a right answer that loses points?"""
-    assert not proof({"off by 1 %": lambda scores, axis=-1: 1.01 * scipy.special.softmax(scores, axis=axis)}).whole
+    assert not proof(
+        {"off by 1 %": lambda scores, axis=-1: 1.01 * scipy.special.softmax(scores, axis=axis)}
+    ).is_complete
 
 
 def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice that only the visible test refuses a right answer?"""
     matrix = proof({"picky": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 3.0, 9.0, scores), axis)})
     assert not matrix.correct[0].killed
-    assert not matrix.whole
+    assert not matrix.is_complete
 
 
 @pytest.mark.parametrize(

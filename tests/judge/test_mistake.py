@@ -52,7 +52,7 @@ def test_words_are_changed_in_the_answer(answers: ModuleType) -> None:
 
 
 def test_words_are_changed_in_what_the_answer_uses(answers: ModuleType) -> None:
-    """Are missing words searched in the functions that the answer uses, and can several be changed at once?"""
+    """Are missing words searched in the functions that the answer uses, and can several words be changed at once?"""
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10")])(3) == 31
     assert changed_answer(answers, "answer", [("x * FACTOR", "x * 10"), (" + 1", " + 2")])(3) == 32
 
@@ -151,7 +151,7 @@ def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None
             catalogue, "mistakes_of", lambda stem, added=added: (*real(stem), *[added] * (stem == "vit"))
         )
         with pytest.raises(ValueError, match=said):
-            catalogue.described()
+            catalogue.mistakes_by_number()
 
 
 def test_readme_counts_what_there_is() -> None:

@@ -19,7 +19,7 @@ from autograder.judge.exercise import exercises_of, right_answers_of
 def test_right_answers_leave_a_margin(
     monkeypatch: pytest.MonkeyPatch, stem: str, seeds: int, others: bool, share: float
 ) -> None:
-    """Does our answer pass with a third of the allowed difference, and do others' right answers pass with four fifths?"""
+    """Does our answer pass with a third of the allowed difference, and do all right answers with four fifths of it?"""
     for part in ("rtol", "atol"):
         monkeypatch.setitem(compare.TOLERANCE, part, share * compare.TOLERANCE[part])
     refused = []

@@ -50,6 +50,6 @@ def test_visible_test_is_quick() -> None:
 
 
 def test_training_imports_no_compiler() -> None:
-    """Does an epoch in a fresh process avoid PyTorch's compiler, whose import takes longer than a visible test may?"""
+    """Does an epoch in a fresh process avoid PyTorch's compiler, whose import takes longer than the limit of a test?"""
     ran = subprocess.run([sys.executable, "-c", TRAIN], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

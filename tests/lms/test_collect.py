@@ -76,7 +76,7 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
     download = {"Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook()}
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
     assert [line.outcome for line in lines] == ["unmatched"]
-    assert "is the worksheet, or moodle_id, that of this assignment?" in lines[0].why
+    assert "do the worksheet and moodle_id belong to this assignment?" in lines[0].why
 
 
 def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignment: Assignment) -> None:
@@ -201,7 +201,7 @@ def test_collect_with_a_torn_list_is_refused(course: Course, tmp_path: Path, ass
     path, before = course.root / "collected" / "1_attention.json", submitted(course)
     whole = path.read_bytes()
     path.write_bytes(whole[: random.Random(draw).randrange(len(whole) - 1)])
-    with pytest.raises(ValueError, match=r"1_attention\.json cannot be read.*Take it away"):
+    with pytest.raises(ValueError, match=r"1_attention\.json cannot be read.*Remove it"):
         collect(course, assignment, [download])
     assert submitted(course) == before
     path.unlink()

@@ -87,7 +87,7 @@ def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Ass
 
 
 @pytest.mark.parametrize(
-    ("file", "why"), [("work.zip", "it is no zip archive"), ("work", "submitted: work; no notebook was found")]
+    ("file", "why"), [("work.zip", "it is not a zip archive"), ("work", "submitted: work; no notebook was found")]
 )
 def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Is a student without a notebook unreadable, not missing?"""

@@ -4,13 +4,13 @@ import re
 import tomllib
 
 from autograder.imports import ROOT
-from autograder.publish.moving_picture import ANSWER, RIGHT, TARGET, WRONG, as_gif, said_by_the_notebook
+from autograder.publish.moving_picture import ANSWER, RIGHT, TARGET, WRONG, as_gif, notebook_output
 
 
 def test_moving_picture_shows_what_the_notebook_says() -> None:
     """Does the notebook name M6 and pass the fixed line, and does the committed animation show this in 300 kB?"""
-    wrong = said_by_the_notebook(ANSWER)
-    right = said_by_the_notebook(ANSWER.replace(WRONG, RIGHT))
+    wrong = notebook_output(ANSWER)
+    right = notebook_output(ANSWER.replace(WRONG, RIGHT))
     assert wrong.startswith("AssertionError: M6 (the softmax runs over the wrong axis)")
     assert right.startswith("attention passes the visible tests.")
     assert TARGET.stat().st_size < 300_000
@@ -23,7 +23,7 @@ def test_first_page_shows_what_the_notebook_says() -> None:
     lines, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
     assert WRONG in lines
     assert set(lines.splitlines()) <= {line.strip() for line in ANSWER.splitlines()}
-    assert said_by_the_notebook(ANSWER).removeprefix("AssertionError: ").startswith(message + "\nhttps://")
+    assert notebook_output(ANSWER).removeprefix("AssertionError: ").startswith(message + "\nhttps://")
 
 
 def test_first_page_gives_the_version() -> None:

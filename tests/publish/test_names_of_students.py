@@ -19,7 +19,7 @@ from conftest import ALL, NAME, assignment_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_solution
-from autograder.grade.apart import NAMES
+from autograder.grade.retest import NAMES
 from autograder.judge.exercise import exercises_of
 from autograder.judge.overwritten import names_used, overwritten
 from autograder.judge.own_module import own_module

@@ -15,7 +15,7 @@ from test_report import put_in_gradebook, result
 from autograder.course.course import Course
 from autograder.grade.grade import load_assignment
 from autograder.report.feedback import write_feedback
-from autograder.report.written import ATTRIBUTES, TAGS, cleaned_markdown
+from autograder.report.safe_html import ATTRIBUTES, TAGS, cleaned_markdown
 
 HOSTILE = [
     "half a pair \ud800, and in a formula $\ud800$",

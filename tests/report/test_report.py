@@ -113,7 +113,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def test_questions_of_groups_tests_by_exercise(assignment: Assignment) -> None:
     """Does each test belong to the exercise with the longest fitting name, and each written question to itself?"""
-    points = {question.name: question.of for question in questions_of(assignment)}
+    points = {question.name: question.maximum for question in questions_of(assignment)}
     exercises = {"softmax": 3, "attention": 4, "self_attention": 3, "attention_backward": 5}
     assert points == exercises | {"why_scale": 2, "row_of_the_map": 1, "graph_network": 2, "online_softmax": 2}
 

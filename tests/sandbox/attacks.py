@@ -8,7 +8,8 @@ judged with the correct earlier one, so that no mistake costs points twice. No s
 not mean 0.
 
 Each attack is a kind: one submission tries several variants one after another, and the fair score is for all of them.
-It is tried on every assignment that it fits; if each is tried once, they are spread over all assignments.
+Each attack is tried on every assignment that it fits. If each attack is tried only once, the attacks are spread over all
+assignments.
 Everything here is limited, and students' code runs only in the sandbox.
 """
 
@@ -102,7 +103,7 @@ SOON_ON = ("1_attention", "2_multihead")
 
 
 def spread(attacks: Sequence[Attack]) -> dict[str, str]:
-    """Return the assignment for each attack's name if each attack is tried once: all assignments get equally many."""
+    """Choose one assignment for each attack, so that all assignments get equally many. The keys are the attacks' names."""
     places, tried = {}, Counter()
     for attack in sorted(attacks, key=lambda attack: len(attack.on)):
         places[attack.name] = min(attack.on, key=lambda name: tried[name])
@@ -187,7 +188,7 @@ def expected_numbers(assignment: Assignment) -> set[str]:
     arrays = [np.ravel(array) for case in cases for array in case["expected"].get("arrays", {}).values()]
     numbers = np.abs(np.concatenate([array for array in arrays if array.dtype.kind == "f"]))
     numbers = numbers[(numbers > 1e-3) & (numbers != numbers.round(3))]
-    # Of very many numbers, one would be printed by chance.
+    # If there were very many numbers, an honest cell would print one of them by chance.
     return {f"{number:.5e}" for number in numbers[:: 1 + len(numbers) // 1000]}
 
 

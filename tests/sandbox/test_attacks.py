@@ -41,13 +41,13 @@ from autograder.course.course import Course, Result
 from autograder.course.gradebook import id_in_gradebook
 from autograder.grade.grade import load_assignment
 from autograder.grade.workers import Workers
-from autograder.report.written import MATH
+from autograder.report.safe_html import MATH
 
 Runs = Callable[[str], Run]
 
 
 def is_tried(attack: Attack, name: str) -> bool:
-    """Whether `make test-all` tries an attack on an assignment: on all with forked kernels, on one with fresh kernels."""
+    """Whether `make test-all` tries an attack on an assignment; with fresh kernels, each attack is tried on only one."""
     return name in attack.on if FORKED else ONCE[attack.name] == name
 
 
@@ -236,7 +236,7 @@ def soup_of(run: Run, student: str) -> BeautifulSoup:
 
 @BY_NAME
 def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
-    """Does nothing of a student's texts, outputs, errors or name run, load or cover anything on the page?"""
+    """Is the page safe: can no text, output, error or name of a student run, load or cover anything on it?"""
     run = runs(name)
     if run.score(attack) is None:
         return

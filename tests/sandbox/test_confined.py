@@ -1,6 +1,6 @@
 """Does the grader's own process use no network, and write only below course/?
 
-It runs with a read-only system except for the course, and with an empty network that counts packets. So any other write
+Here the system is read-only except for the course, and the network is empty and counts packets. So any other write
 would fail, and any sent packet would be counted.
 """
 

@@ -1,4 +1,4 @@
-"""Is a group limited by the files of each version of Linux's control groups, and not made without a delegated group?"""
+"""Do the files of Linux's control groups limit a sandbox, and is no group made if systemd has delegated none?"""
 
 import os
 from pathlib import Path

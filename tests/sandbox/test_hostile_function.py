@@ -36,7 +36,7 @@ def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> 
 
 def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) -> None:
     """Is a kernel lost if its code closes or breaks the channel for calls?"""
-    broken = {"close()": "The kernel died", "sendall(b'\\xff' * 8)": "sent over it what is no message"}
+    broken = {"close()": "The kernel died", "sendall(b'\\xff' * 8)": "sent something over it that is not a message"}
     for deed, said in broken.items():
         source = f"inside.CHANNEL[0].{deed}"
         with pytest.raises(KernelLost, match=said):
@@ -130,7 +130,13 @@ def test_grader_fault_is_not_swallowed() -> None:
     def broken(request: dict[str, Any], correct: dict[str, Any]) -> dict[str, Any]:
         raise OSError("our disk is full")
 
-    case = {"name": "x", "arguments": (1.0,), "expected": {"error": "ValueError"}, "mistakes": {}, "otherwise": None}
+    case = {
+        "name": "x",
+        "arguments": (1.0,),
+        "expected": {"error": "ValueError"},
+        "mistakes": {},
+        "default_mistake": None,
+    }
     with pytest.raises(GraderFault, match="calling softmax: OSError: our disk is full"):
         judge(Function("softmax", broken), ("weights",), [case], {})
 

@@ -144,7 +144,7 @@ def test_what_the_agent_uses_is_put_back(start: Callable[..., Kernel]) -> None:
 
 
 def test_agent_is_found_by_what_is_asked_about(start: Callable[..., Kernel]) -> None:
-    """Does the tests' method of finding the agent work, so that they attack something?"""
+    """Do the tests' attacks find the agent, so that the tests are meaningful?"""
     kernel = start()
     assert (
         told(kernel, reaching("import inside, wire\nprint(int(hasattr(inside, 'serve') and inside.wire is wire))")) == 1

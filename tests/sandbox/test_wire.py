@@ -181,7 +181,7 @@ def test_loads_refuses_ten_megabytes_unread(item: bytes, begin: bytes, monkeypat
     "array", [np.zeros((1,) * (MAX_AXES + 1)), np.zeros((2 * MAX_BYTES, 0))], ids=["axes", "empty"]
 )
 def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
-    """If the other side would refuse an array's shape, does this side raise the error? It would get no answer."""
+    """If the other side would refuse an array's shape, does this side raise an error? Otherwise it gets no answer."""
     with pytest.raises(ValueError, match=f"at most {MAX_AXES} axes may cross"):
         dumps(array)
     assert loads(dumps(np.zeros((1,) * MAX_AXES))).ndim == MAX_AXES

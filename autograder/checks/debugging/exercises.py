@@ -39,10 +39,10 @@ def program(name, fault, names, measure, arguments, sizes, visible):
     """
 
     def cases(all_sizes):
-        return lambda rng: [Case(said(arguments, some), arguments(rng, *some)) for some in all_sizes]
+        return lambda rng: [Case(name_of_sizes(arguments, some), arguments(rng, *some)) for some in all_sizes]
 
-    def seen(rng):  # a visible test names no mistake, because the name would be the solution
-        return [Case(said(arguments, some), arguments(rng, *some), tells=("none",)) for some in visible]
+    def visible_cases(rng):  # a visible test names no mistake, because the name would be the solution
+        return [Case(name_of_sizes(arguments, some), arguments(rng, *some), tells=("none",)) for some in visible]
 
     return Program(
         name=name,
@@ -52,13 +52,13 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         answers=programs,
         known=MISTAKES,
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
-        visible=seen,
+        visible=visible_cases,
         probe=probes.measured_by(where_it_runs(measure)),
         visible_probe=f"measured_by({measure.__name__})",
     )
 
 
-def said(arguments, sizes):
+def name_of_sizes(arguments, sizes):
     """Name the sizes of a case by the parameters of `arguments`: "width 6, classes 4"."""
     named = inspect.signature(arguments).bind(None, *sizes).arguments
     texts = {name: ", ".join(map(str, value)) if isinstance(value, tuple) else value for name, value in named.items()}
@@ -138,8 +138,8 @@ def draw_existing(rng, texts, tokens):
 def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     """Draw tokens, a query and a mask.
 
-    `lowest` makes all scores very low, and the highest one belongs to a token that exists. `hidden` raises the scores of
-    hidden tokens by this number. `apart` makes the scores of each text this much lower than in the text before.
+    `lowest` makes all scores very low; the highest score belongs to a token that exists. `hidden` is added to the scores
+    of hidden tokens. With `apart`, the scores of each text are lower by this number than those of the text before.
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
     if hidden or apart:  # with multiples of 1/8 and a square width, scores are exact in float32
@@ -153,7 +153,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
 
 
 def labelled(rng, texts, tokens, classes):
-    """Draw logits, labels and a mask; 0 is the label of padding, and also of a token that exists."""
+    """Draw logits, labels and a mask; 0 is the label of padding, and also of one token that exists."""
     logits, exists = on_tensors("BNC", "BNC", "?BN")(rng, texts, tokens, classes)
     labels = rng.integers(classes, size=exists.shape) * exists
     labels[0, -1] = 0
@@ -165,17 +165,17 @@ def on_tensors(*shapes):
 
     def arguments(rng, *sizes):
         known = dict(zip(shapes[0], sizes, strict=True))
-        found = []
+        drawn = []
         for shape in shapes[1:]:
             kind, letters = (shape[0], shape[1:]) if shape[0] in "?=" else ("", shape)
             dimensions = [known[letter] for letter in letters]
             if kind == "=":
-                found.append(known[letters])
+                drawn.append(known[letters])
             elif kind == "?":
-                found.append(draw_existing(rng, *dimensions))
+                drawn.append(draw_existing(rng, *dimensions))
             else:
-                found.append(draw(rng, *dimensions))
-        return tuple(found)
+                drawn.append(draw(rng, *dimensions))
+        return tuple(drawn)
 
     names = ("rng", *shapes[0])
     arguments.__signature__ = inspect.Signature(
@@ -300,7 +300,7 @@ POOL = {
 PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
 
 
-def drawn(number):
+def draw_programs(number):
     """Draw a program for each symptom."""
     choose = random.Random(number)
     return [choose.choice(programs_of) for programs_of in POOL.values()]
@@ -321,5 +321,5 @@ TEST_ATTENTION = ExerciseInTests(
 HELPERS = (descent, measures, probes)  # the set-up cell has the text of these modules too
 FOR_ANSWERS = "import math\nimport os"  # the set-up cell imports this in addition to NumPy and PyTorch
 FOR_CELLS = ("Batches", "show_trial")  # the notebook uses these helpers in addition to run_tests
-EXERCISES = {each.name: each for each in (*drawn(DRAW), TEST_ATTENTION)}
+EXERCISES = {each.name: each for each in (*draw_programs(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

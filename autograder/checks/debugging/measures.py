@@ -170,7 +170,7 @@ def measure_standardise(make, sizes, batches, x):
 
 
 def measure_skipping(make, sizes, tokens, width):
-    """Return the result of a branch in training (largest number, mean, gradient, whether images are whole) and in evaluation."""
+    """Return maximum, mean and gradient of a branch in training, whether it skips whole images, and its evaluation."""
     layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
     trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
     trained.sum().backward()

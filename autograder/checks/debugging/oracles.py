@@ -93,14 +93,14 @@ class Standardise(nn.Module):
 
     def __init__(self, width, momentum):
         super().__init__()
-        self.width, self.momentum, self.seen = width, momentum, []
+        self.width, self.momentum, self.batches = width, momentum, []
 
     def forward(self, x):
         if self.training:
-            self.seen.append(x.detach().numpy())
+            self.batches.append(x.detach().numpy())
             return F.batch_norm(x, None, None, training=True, eps=1e-12)
         mean, variance = np.zeros(self.width), np.ones(self.width)
-        for batch in self.seen:
+        for batch in self.batches:
             mean = (1 - self.momentum) * mean + self.momentum * batch.mean(0)
             variance = (1 - self.momentum) * variance + self.momentum * batch.var(0)
         return (x - torch.from_numpy(mean)) / torch.from_numpy(variance) ** 0.5
@@ -149,7 +149,7 @@ def loss_and_accuracy(model, batches):
 
 
 def mean_of_existing(tokens, exists):
-    return torch.stack([text[there].mean(dim=0) for text, there in zip(tokens, exists, strict=True)])
+    return torch.stack([text[mask].mean(dim=0) for text, mask in zip(tokens, exists, strict=True)])
 
 
 def pooled(tokens, query, exists):

@@ -40,11 +40,11 @@ def limited(attend):
             # PyTorch's own attention function ends the process if there are no heads
             if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
                 expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
-                raise ValueError(f"{name} is a {_said(tensor)}; expected {expected}")
+                raise ValueError(f"{name} is a {_describe(tensor)}; expected {expected}")
             if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which is too large; use a smaller one")
         if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
-            raise ValueError(f"the mask is a {_said(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
+            raise ValueError(f"the mask is a {_describe(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")
         if mask is not None and mask.numel() > MAX_NUMBERS:
             raise ValueError(f"the mask has shape {tuple(mask.shape)}, which is too large; use a smaller one")
         if not q.shape == k.shape == v.shape:
@@ -66,7 +66,7 @@ def limited(attend):
     return candidate
 
 
-def _said(value):
+def _describe(value):
     return (
         f"tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
     )
@@ -90,7 +90,7 @@ def try_out(test, candidates):
         WrongAnswer: the test is not written.
     """
     named = {f"{kind}: {name}": one for kind, some in zip(("right", "wrong"), candidates) for name, one in some.items()}
-    found = dict.fromkeys(named, "passes")
+    verdicts = dict.fromkeys(named, "passes")
     for name in random.Random().sample(list(named), len(named)):  # does not use the student's random numbers
         try:
             test(limited(named[name]))
@@ -99,30 +99,30 @@ def try_out(test, candidates):
         except BaseException as error:  # pytest's own errors are BaseExceptions
             if unwritten(error):
                 raise WrongAnswer(f"test_attention: {UNWRITTEN}") from None
-            found[name] = f"{type(error).__name__}: {error}".strip()
-    return found
+            verdicts[name] = f"{type(error).__name__}: {error}".strip()
+    return verdicts
 
 
 def show_trial(test, candidates):
     """Print the result of a student's test for each candidate."""
     try:
-        for name, said in try_out(test, candidates).items():
-            print(f"{name:48} {said[:70]}")
+        for name, verdict in try_out(test, candidates).items():
+            print(f"{name:48} {verdict[:70]}")
     except WrongAnswer as error:
         print(error)
 
 
 def judge_trial(test, candidates):
     """Raise a WrongAnswer that names the candidates that a student's test judges wrongly."""
-    said = try_out(test, candidates)
-    refused = [f"{name}: {text}" for name, text in said.items() if name.startswith("right: ") and text != "passes"]
-    wrong = [name for name in said if name.startswith("wrong: ")]
-    missed = [name for name in wrong if said[name] == "passes"]
+    verdicts = try_out(test, candidates)
+    refused = [f"{name}: {text}" for name, text in verdicts.items() if name.startswith("right: ") and text != "passes"]
+    wrong = [name for name in verdicts if name.startswith("wrong: ")]
+    missed = [name for name in wrong if verdicts[name] == "passes"]
     if refused:
         question = "Is it stricter than rounding allows, or does it test something that the specification does not say?"
         more = [f"and {len(refused) - 2} more"] * (len(refused) > 2)
-        said = "\n".join([*refused[:2], *more])
-        raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n{said}")
+        errors = "\n".join([*refused[:2], *more])
+        raise WrongAnswer(f"Your test refuses {len(refused)} right candidates. {question}\n{errors}")
     if missed:
         caught = f"Your test catches {len(wrong) - len(missed)} of {len(wrong)} wrong candidates so far."
         raise WrongAnswer(f"{caught} It lets these through:\n" + "\n".join(missed))

@@ -67,7 +67,7 @@ def wrong_candidates() -> dict[str, Function]:
 
 
 @dataclass(frozen=True)
-class Found:
+class Verdicts:
     """The verdicts of a test on all candidates."""
 
     refused: dict[str, str]  # the errors with which the test refuses right candidates, by candidate
@@ -131,13 +131,13 @@ def always_wrong() -> list[str]:
 
 def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
     """Return whether a function does the same as a right one: both raise an error, or both give the same numbers."""
-    found = []
+    results = []
     for each in (attend, ATTEND["answer"]):
         try:
-            found.append(each(*(item if item is None else item.clone() for item in arguments)))
+            results.append(each(*(item if item is None else item.clone() for item in arguments)))
         except Exception:
-            found.append(None)
-    mine, right = found
+            results.append(None)
+    mine, right = results
     if mine is None or right is None:
         return mine is right
     shapes = [tuple(item.shape) for item in right]
@@ -146,45 +146,45 @@ def _same(attend: Function, arguments: Sequence[torch.Tensor | None]) -> bool:
 
 
 @lru_cache(maxsize=1)  # the stages of one test are judged one after the other
-def tried(test: Callable[[Function], object]) -> Found:
+def verdicts_of(test: Callable[[Function], object]) -> Verdicts:
     """Run a test on every candidate. Any error is a refusal, as in pytest; a wrong candidate must be refused each time.
 
     The order has no seed. A student's program sees numbers that are drawn from the seed of a grading run, and could
     find this seed by trying all seeds.
     """
     wrong = wrong_candidates()
-    said: dict[tuple[str, bool], list[str]] = {}
+    refusals: dict[tuple[str, bool], list[str]] = {}
     turns = CandidateOrder(np.random.default_rng(), list(wrong), list(ATTEND), always_wrong())
     try:
         for name, is_right in turns:
-            shown = []  # it gets an entry when a result shows that the candidate is wrong
-            candidate = ATTEND[name] if is_right else _watched(wrong[name], shown)
-            said.setdefault((name, is_right), []).append(_said_of(test, candidate))
-            if not shown:
+            wrong_shown = []  # it gets an entry when a result shows that the candidate is wrong
+            candidate = ATTEND[name] if is_right else _noting_wrong_results(wrong[name], wrong_shown)
+            refusals.setdefault((name, is_right), []).append(_refusal(test, candidate))
+            if not wrong_shown:
                 turns.looked_right((name, is_right))
-        refused = {name: said[name, True][0] for name in ATTEND if said[name, True][0]}
+        refused = {name: refusals[name, True][0] for name in ATTEND if refusals[name, True][0]}
         doubtful = list(refused)[:1] if len(refused) < len(ATTEND) else []
-        wavers = any(not _said_of(test, ATTEND[name]) for name in 2 * doubtful)
+        wavers = any(not _refusal(test, ATTEND[name]) for name in 2 * doubtful)
     except NotImplementedError:
-        return Found({}, tuple(wrong), 0.0, unwritten=True)
+        return Verdicts({}, tuple(wrong), 0.0, unwritten=True)
     except KernelLost as lost:  # the test is not run again
-        return Found({}, tuple(wrong), 0.0, lost)
-    missed = tuple(name for name in wrong if not all(said[name, False]))
-    return Found(refused, missed, 1 - len(missed) / len(wrong), wavers=wavers)
+        return Verdicts({}, tuple(wrong), 0.0, lost)
+    missed = tuple(name for name in wrong if not all(refusals[name, False]))
+    return Verdicts(refused, missed, 1 - len(missed) / len(wrong), wavers=wavers)
 
 
-def _watched(attend: Function, shown: list[bool]) -> Function:
+def _noting_wrong_results(attend: Function, wrong_shown: list[bool]) -> Function:
     """Return a wrong attention function that notes when one of its results shows that it is wrong."""
 
     def watched(q, k, v, mask=None):
-        if not (shown or _same(attend, (q, k, v, mask))):
-            shown.append(True)
+        if not (wrong_shown or _same(attend, (q, k, v, mask))):
+            wrong_shown.append(True)
         return attend(q, k, v, mask)
 
     return watched
 
 
-def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
+def _refusal(test: Callable[[Function], object], candidate: Function) -> str:
     """Return the error by which a test refuses a candidate; "" if the test accepts the candidate.
 
     Raises:
@@ -200,7 +200,7 @@ def _said_of(test: Callable[[Function], object], candidate: Function) -> str:
 
 
 class ExerciseInTests(Exercise):
-    """An exercise that asks for a test; the name of a stage is the percentage of wrong candidates that it asks for."""
+    """An exercise that asks for a test; a stage is named after the percentage of wrong candidates to catch."""
 
     def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
         """Judge a test by the share of wrong candidates that it refuses. A test that refuses a right candidate fails.
@@ -210,45 +210,45 @@ class ExerciseInTests(Exercise):
                 mistake of the test itself.
             KernelLost: the test does not finish, or ends its process.
         """
-        found = tried(function)
-        if found.lost:
-            raise found.lost
-        if not found.refused and found.share >= int(stage) / 100:
+        verdicts = verdicts_of(function)
+        if verdicts.lost:
+            raise verdicts.lost
+        if not verdicts.refused and verdicts.share >= int(stage) / 100:
             return
-        if found.unwritten:
+        if verdicts.unwritten:
             raise WrongAnswer(f"{self.name}: {UNWRITTEN}")
-        if len(found.refused) == len(ATTEND) and {*found.refused.values()} == {UNDEFINED}:
+        if len(verdicts.refused) == len(ATTEND) and {*verdicts.refused.values()} == {UNDEFINED}:
             raise WrongAnswer(UNDEFINED)
-        raise WrongAnswer(self._message(stage, found), self._name(found))
+        raise WrongAnswer(self._message(stage, verdicts), self._name(verdicts))
 
-    def _name(self, found: Found) -> str:
-        missed = {mistake_of(name) for name in found.missed}
-        if found.refused or found.share == 0:
-            return STRICT if found.refused else LAX
+    def _name(self, verdicts: Verdicts) -> str:
+        missed = {mistake_of(name) for name in verdicts.missed}
+        if verdicts.refused or verdicts.share == 0:
+            return STRICT if verdicts.refused else LAX
         return missed.pop() if len(missed) == 1 else PARTLY
 
-    def _message(self, stage: str, found: Found) -> str:
-        name = self._name(found)
-        lowest = next(each for each in self.stages if found.refused or found.share < int(each) / 100)
+    def _message(self, stage: str, verdicts: Verdicts) -> str:
+        name = self._name(verdicts)
+        lowest = next(each for each in self.stages if verdicts.refused or verdicts.share < int(each) / 100)
         elsewhere = f" The test for {lowest} % says more."
         if name in (STRICT, LAX):
             count = (
-                f"{len(found.refused)} of {len(ATTEND)} right attention functions"
-                if found.refused
+                f"{len(verdicts.refused)} of {len(ATTEND)} right attention functions"
+                if verdicts.refused
                 else "no wrong attention function"
             )
-            said = f"Your test refuses {count}."
+            text = f"Your test refuses {count}."
             if stage != lowest:
-                return said + elsewhere
-            why = f" One of its errors: {next(iter(found.refused.values()))}" if found.refused else ""
+                return text + elsewhere
+            why = f" One of its errors: {next(iter(verdicts.refused.values()))}" if verdicts.refused else ""
             wavers = (
                 " In another run it accepts one that it refused. Does it draw numbers without a seed, or count calls?"
             )
-            return f"{catalogue.MESSAGES[name]}\n{said}{why}{wavers * found.wavers}"
-        said = f"Your test catches {100 * found.share:.0f} % of the wrong attention functions; this point is for {stage} %."
+            return f"{catalogue.MESSAGES[name]}\n{text}{why}{wavers * verdicts.wavers}"
+        text = f"Your test catches {100 * verdicts.share:.0f} % of the wrong attention functions; this point is for {stage} %."
         if stage != lowest:
-            return said + elsewhere
-        first, *others = dict.fromkeys(mistake_of(name) for name in found.missed)
+            return text + elsewhere
+        first, *others = dict.fromkeys(mistake_of(name) for name in verdicts.missed)
         more = f" and {len(others) - MOST_LISTED} others" if len(others) > MOST_LISTED else ""
         also = f"\nIt also lets through {', '.join(others[:MOST_LISTED])}{more}." if others else ""
-        return f"{said}\nIt lets {first} through ({catalogue.TITLES[first]}). {QUESTIONS[first]}{also}"
+        return f"{text}\nIt lets {first} through ({catalogue.TITLES[first]}). {QUESTIONS[first]}{also}"

@@ -38,7 +38,7 @@ def steps_of_adam(parameters, rate):
     return step
 
 
-def stream(copies, x):
+def measure_stream(copies, x):
     """Do activations and gradients keep their order of magnitude through the stack?"""
     copies = nn.ModuleList(copies)
     parameters = [p for p in copies.parameters() if p.requires_grad]
@@ -65,7 +65,7 @@ def stream(copies, x):
     }
 
 
-def learning(copies, seed):
+def measure_learning(copies, seed):
     """Does a stack with a fixed head learn a small set: does it start near chance, and does its loss fall?"""
     generator = torch.Generator().manual_seed(seed)
     width = copies[0].linear1.in_features

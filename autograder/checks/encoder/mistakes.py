@@ -40,12 +40,12 @@ ROOT = "torch.sqrt(variance + self.eps)"
 
 
 def norms(made):
-    """Return the words that make both norms of a block, each with words that make another norm."""
+    """Return pairs of words for both norms of a block: the words that make a norm, and words that make another norm."""
     return FIRST_NORM, f"norm_attention = {made}", SECOND_NORM, f"norm_feed_forward = {made}"
 
 
 def over(axes):
-    """Return the words for mean and variance over the last axis, each with words for other axes."""
+    """Return pairs of words for mean and variance: the words for the last axis, and words for other axes."""
     return MEAN, f"x.mean(dim={axes}", SQUARES, f"square().mean(dim={axes}"
 
 

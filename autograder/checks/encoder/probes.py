@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from autograder.checks.encoder.measures import learning, slopes, stream
-from autograder.checks.parameters import found, looked_up, summary_of
+from autograder.checks.encoder.measures import measure_learning, measure_stream, slopes
+from autograder.checks.parameters import find_parameter, find_parameters, summary_of
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
@@ -32,7 +32,7 @@ def encoder_names(depth):
     return [*(f"blocks.{index}.{name}" for index in range(depth) for name in BLOCK), *(f"norm.{name}" for name in NORM)]
 
 
-def drawn(seed, index, name, shape):
+def draw_parameter(seed, index, name, shape):
     """Draw the value of one parameter. It is the same for the student's module and for PyTorch's."""
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = next((size for ending, size in SPREAD.items() if name.endswith(ending)), 0.3)
@@ -42,11 +42,11 @@ def drawn(seed, index, name, shape):
 
 def load(module, names, seed):
     """Fill the parameters with drawn values. Return the number of missing parameters, and the number of other parameters."""
-    parameters, others = looked_up(module, names)
+    parameters, others = find_parameters(module, names)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
             if parameter is not None:
-                parameter.copy_(drawn(seed, index, name, parameter.shape))
+                parameter.copy_(draw_parameter(seed, index, name, parameter.shape))
     return sum(parameter is None for parameter in parameters.values()), len(others)
 
 
@@ -66,18 +66,18 @@ def call(module, *arguments):
     return result
 
 
-def values(module, names, what, x, mask, seed):
+def measure_values(module, names, what, x, mask, seed):
     """Measure the output. For "learning", add gradients (two numbers a parameter) and the count of learned numbers."""
     missing, others = load(module, names, seed)
     source, mask = tensor(x).requires_grad_(), tensor(mask)
     given = source.clone()  # an answer may change it in place
     output = call(module, given, *([mask] if mask is not None else []))
-    lost = any(found(module, name) is None for name in names if name.endswith(".weight"))
+    lost = any(find_parameter(module, name) is None for name in names if name.endswith(".weight"))
     blank = np.nan if lost or others else 1.0  # a matrix that we did not fill gives random results
     if what == "output":
         counts = {"missing_parameters": np.float64(missing), "other_parameters": np.float64(others)}
         return counts | {"output": blank * output.detach().numpy()}
-    parameters, unchanged = looked_up(module, names)[0].values(), torch.equal(given, source)
+    parameters, unchanged = find_parameters(module, names)[0].values(), torch.equal(given, source)
     blank = blank if unchanged else np.nan  # an input that was changed in place has no gradient
     try:
         (output * slopes(output.shape)).sum().backward()
@@ -97,8 +97,11 @@ def values(module, names, what, x, mask, seed):
 
 def constant_feed_forward(module, prefix, amount):
     """Set hidden activations to gelu(1), and outputs to about the amount times gelu(1). Without biases, x must be 1."""
-    expand, contract = found(module, f"{prefix}expand.weight"), found(module, f"{prefix}contract.weight")
-    biases = [found(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
+    expand, contract = (
+        find_parameter(module, f"{prefix}expand.weight"),
+        find_parameter(module, f"{prefix}contract.weight"),
+    )
+    biases = [find_parameter(module, f"{prefix}{name}.bias") for name in ("expand", "contract")]
     with torch.no_grad():
         expand.copy_(torch.full(expand.shape, 1 / expand.shape[1] if biases[0] is None else 0.0))
         contract.copy_(amount * torch.eye(*contract.shape) * (1 + 0.5 * torch.cos(torch.arange(contract.shape[1]))))
@@ -109,14 +112,14 @@ def constant_feed_forward(module, prefix, amount):
 
 def uniform_attention(module, prefix, amount):
     """Let every token look equally at all tokens, give them all the same values, and multiply the result by the amount."""
-    qkv, out = found(module, f"{prefix}qkv.weight"), found(module, f"{prefix}out.weight")
+    qkv, out = find_parameter(module, f"{prefix}qkv.weight"), find_parameter(module, f"{prefix}out.weight")
     width = out.shape[0]
     with torch.no_grad():
         qkv.zero_()
         out.copy_(amount * torch.eye(*out.shape))  # passes on its inputs, for any shape
         value = 1 + 0.5 * torch.cos(torch.arange(width))
-        found(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
-        found(module, f"{prefix}out.bias").zero_()
+        find_parameter(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
+        find_parameter(module, f"{prefix}out.bias").zero_()
 
 
 def run(module, x, training):
@@ -143,9 +146,9 @@ def probe_layer_norm(cls):
     def probe(what, x, eps=None, seed=0):
         width = np.shape(x)[-1]
         module = cls(width) if eps is None else cls(width, eps)
-        looked_up(module, NORM)
+        find_parameters(module, NORM)
         if what in ("output", "learning"):
-            return values(module, NORM, what, x, None, seed)
+            return measure_values(module, NORM, what, x, None, seed)
         if what == "fresh":
             return {"initial_output": run(module, tensor(x), True)}
         module, x = module.float(), tensor(x).float()
@@ -159,23 +162,23 @@ def probe_layer_norm(cls):
     return probe
 
 
-def fit(module, names):
+def scales_fit(module, names):
     """Do the matrices keep the order of magnitude of their inputs? Each part has two matrices.
 
-    Return True if every std is below 3/√inputs, otherwise False; -1 if both matrices of a part have nearly equal entries.
+    Return -1 if both matrices of a part have nearly equal entries. Otherwise return whether every std is below 3/√inputs.
     """
-    matrices = [found(module, name) for name in names if name.endswith("weight")]
+    matrices = [find_parameter(module, name) for name in names if name.endswith("weight")]
     scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
     largest = np.fmax(scales[::2], scales[1::2])  # one of the two may start at 0
     return -1.0 if (largest < 0.02).any() else bool((largest < 3).all())
 
 
-def fresh(module, names):
+def measure_initial(module, names):
     """Measure the initial parameters of a module."""
-    return {"initial_parameters_fit_the_number_of_inputs": np.array(fit(module, names))}
+    return {"initial_parameters_fit_the_number_of_inputs": np.array(scales_fit(module, names))}
 
 
-def how_it_grows(factor, dropout):
+def classify_growth(factor, dropout):
     """Classify the factor by which dropout multiplies the numbers that it keeps.
 
     Return 1 for the factor of one to three dropouts of this share, 2 for a larger factor, 0 for any other.
@@ -190,18 +193,18 @@ def probe_feed_forward(cls):
     def probe(what, x, hidden_width, dropout=0.0, seed=0):
         width = np.shape(x)[-1]
         module = cls(width, hidden_width)
-        looked_up(module, FEED_FORWARD)
+        find_parameters(module, FEED_FORWARD)
         if what in ("output", "learning"):
-            return values(module, FEED_FORWARD, what, x, None, seed)
+            return measure_values(module, FEED_FORWARD, what, x, None, seed)
         if what == "fresh":
-            return fresh(module, FEED_FORWARD)
+            return measure_initial(module, FEED_FORWARD)
         without, module = module, cls(width, hidden_width, dropout=dropout)
         for each in (without, module):
             constant_feed_forward(each, "", 1.0)
             with torch.no_grad():  # the result is as for x = 1, and dropout of x is visible too
-                found(each, "expand.weight").fill_(1 / width)
-                if found(each, "expand.bias") is not None:
-                    found(each, "expand.bias").zero_()
+                find_parameter(each, "expand.weight").fill_(1 / width)
+                if find_parameter(each, "expand.bias") is not None:
+                    find_parameter(each, "expand.bias").zero_()
         many = torch.ones(200, 25, width)
         expected, drawn_outputs = run(module, many, False), run(module, many, True)
         ratio = np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
@@ -215,9 +218,9 @@ def probe_feed_forward(cls):
             "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
             # Dropout may act on the hidden activations, on the outputs, or on both.
             "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
-            "kept_numbers_are_scaled_up": how_it_grows(factor, dropout),
+            "kept_numbers_are_scaled_up": classify_growth(factor, dropout),
             "kept_numbers_are_equal": np.bool_(spread < 1e-3),
-            # Neither whole tokens nor the same components of all tokens or images are dropped.
+            # False if dropout drops whole tokens, or the same components in all tokens or in all images.
             "dropped_independently": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
         }
 
@@ -235,18 +238,18 @@ def results_in_training(module, x, branch):
     uniform_attention(module, "attention.", 0.01 * (branch == 0))
     constant_feed_forward(module, "feed_forward.", 0.01 * (branch == 1))
     with torch.no_grad():
-        found(module, "attention.qkv.weight").copy_(torch.cat([torch.zeros(2 * width, width), dense]))
-        expand = found(module, "feed_forward.expand.weight")
+        find_parameter(module, "attention.qkv.weight").copy_(torch.cat([torch.zeros(2 * width, width), dense]))
+        expand = find_parameter(module, "feed_forward.expand.weight")
         often = expand.numel() // dense.numel() + 1
         expand.copy_(dense.flatten().repeat(often)[: expand.numel()].reshape(expand.shape))
     results = [run(module, x, training) for training in (False, True)]
     with torch.no_grad():
         for name in ("attention.out.weight", "feed_forward.contract.weight"):
-            found(module, name).zero_()
-    alone = run(module, x, False)
-    if not equal(alone, x):
+            find_parameter(module, name).zero_()
+    stream_only = run(module, x, False)
+    if not equal(stream_only, x):
         return 0  # another check judges what the block does to the stream itself
-    added, added_in_training = (result - alone for result in results)
+    added, added_in_training = (result - stream_only for result in results)
     large = np.abs(added) > 0.3 * np.abs(added).max()
     return len(np.unique(np.round(added_in_training[large] / added[large], 2)))
 
@@ -257,11 +260,11 @@ def probe_block(cls):
     def probe(what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
         sizes = np.shape(x)[-1], num_heads, hidden_width
         module = cls(*sizes)
-        looked_up(module, BLOCK)
+        find_parameters(module, BLOCK)
         if what in ("output", "learning"):
-            return values(module, BLOCK, what, x, mask, seed)
+            return measure_values(module, BLOCK, what, x, mask, seed)
         if what == "fresh":
-            return fresh(module, BLOCK)
+            return measure_initial(module, BLOCK)
         without, module = module, cls(*sizes, dropout=dropout)
         for each in (without, module):
             load(each, BLOCK, seed)
@@ -273,20 +276,21 @@ def probe_block(cls):
                 constant_feed_forward(each, "feed_forward.", feed_forward)
 
         set_branches(0, 0)
-        alone, alone_in_training = run(module, many, False), run(module, many, True)
-        plain_sum = equal(alone, many)  # another check judges the stream itself
+        stream_only, stream_only_in_training = run(module, many, False), run(module, many, True)
+        plain_sum = equal(stream_only, many)  # another check judges the stream itself
         for branches in ((0.01, 0), (0, 0.01)):  # the branch is so small that the rest is linear in it
             set_branches(*branches)
-            added, added_in_training = run(module, many, False) - alone, run(module, many, True) - alone
+            added, added_in_training = run(module, many, False) - stream_only, run(module, many, True) - stream_only
             acts.append(not equal(added, added_in_training))
             means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
             large = np.abs(added) > 0.3 * np.abs(added).max()
             # With so many images, at least one head keeps all tokens that it looks at. This head gives the largest
             # ratio.
             largest = np.max(added_in_training[large] / added[large], initial=0)
-            growth.append(how_it_grows(largest, dropout) if plain_sum else np.float64(1))
+            growth.append(classify_growth(largest, dropout) if plain_sum else np.float64(1))
             plain.append(plain_in_evaluation(module, without, many))
-        whole, growth = equal(alone, alone_in_training), np.array(growth)  # if the stream is dropped, means are noise
+        # If dropout acts on the stream itself, the means are noise.
+        intact, growth = equal(stream_only, stream_only_in_training), np.array(growth)
         steps = np.round((np.array(means) - 1) / dropout)
         steps[growth == 2] = NONE
         return {
@@ -294,9 +298,9 @@ def probe_block(cls):
             "evaluation_is_without_dropout": np.bool_(min(plain)),
             # A missing factor changes the mean by one step. Half a step is four standard errors if norms follow the sums,
             # and twelve if they do not.
-            "mean_in_training": 1 + dropout * steps if whole else np.full(2, NONE),
-            "kept_numbers_are_scaled_up": growth if whole else np.full(2, NONE),
-            "stream_is_never_dropped": np.bool_(whole),
+            "mean_in_training": 1 + dropout * steps if intact else np.full(2, NONE),
+            "kept_numbers_are_scaled_up": growth if intact else np.full(2, NONE),
+            "stream_is_never_dropped": np.bool_(intact),
             "sub_layers_read_all_components": np.array(
                 [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
             ),
@@ -305,23 +309,23 @@ def probe_block(cls):
     return probe
 
 
-def all_run(module, x, names):
+def all_get_gradients(module, x, names):
     """Does a gradient reach all parameters of these names in training?"""
     output = call(module.train(True), x)
     if output.requires_grad:
         (output * slopes(output.shape)).sum().backward()
-    gradients = [found(module, name).grad for name in names]
+    gradients = [find_parameter(module, name).grad for name in names]
     return all(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
 
-def growth_in(module, x, depth, alone, dropout):
-    """Classify, by `how_it_grows`, how the results of all parts grow in training; return 0 if the parts differ.
+def growth_in(module, x, depth, stream_only, dropout):
+    """Classify, by `classify_growth`, how the results of all parts grow in training; return 0 if the parts differ.
 
     The stream is 0, and one part at a time adds the same small number to every component but the first. The number is so
     small, compared with the eps of the last norm, that this norm hardly rescales it.
     """
-    scale, shift = (found(module, f"norm.{name}").detach() for name in NORM)
-    if not equal(alone, F.layer_norm(x, x.shape[-1:], scale, shift)):
+    scale, shift = (find_parameter(module, f"norm.{name}").detach() for name in NORM)
+    if not equal(stream_only, F.layer_norm(x, x.shape[-1:], scale, shift)):
         return np.float64(1)  # another check judges the stream itself
     growth = set()
     with torch.no_grad():
@@ -331,13 +335,13 @@ def growth_in(module, x, depth, alone, dropout):
             for index in range(depth):
                 uniform_attention(module, f"blocks.{index}.attention.", 0.0)
                 constant_feed_forward(module, f"blocks.{index}.feed_forward.", 0.0)
-            found(module, f"blocks.{only // 2}.attention.qkv.bias").fill_(1.0)
+            find_parameter(module, f"blocks.{only // 2}.attention.qkv.bias").fill_(1.0)
             last = ("attention.out", "feed_forward.contract")[only % 2]
-            matrix = found(module, f"blocks.{only // 2}.{last}.weight")
+            matrix = find_parameter(module, f"blocks.{only // 2}.{last}.weight")
             matrix.copy_(1e-5 * torch.eye(*matrix.shape))
             matrix[0, 0] = 0
             evaluated, trained = (np.ptp(run(module, 0 * x, mode), axis=-1).max() for mode in (False, True))
-            growth.add(how_it_grows(trained / max(evaluated, 1e-9), dropout))
+            growth.add(classify_growth(trained / max(evaluated, 1e-9), dropout))
     return np.float64(growth.pop() if len(growth) == 1 else 0)
 
 
@@ -347,13 +351,15 @@ def probe_encoder(cls):
     def probe(what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
         sizes = depth, np.shape(x)[-1], num_heads, hidden_width
         module, names = cls(*sizes), encoder_names(depth)
-        looked_up(module, names)
+        find_parameters(module, names)
         if what in ("output", "learning"):
-            return values(module, names, what, x, mask, seed)
+            return measure_values(module, names, what, x, mask, seed)
         if what == "fresh":
-            first, *rest = [found(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
+            first, *rest = [
+                find_parameter(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)
+            ]
             apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
-            return fresh(module, names) | {"blocks_start_different": np.bool_(min(apart))}
+            return measure_initial(module, names) | {"blocks_start_different": np.bool_(min(apart))}
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
             unknown = dict(
@@ -370,8 +376,8 @@ def probe_encoder(cls):
                     constant_feed_forward(each, f"blocks.{index}.feed_forward.", float(index == only))
 
         set_branches(None)
-        alone = run(module, many, False)
-        whole = equal(alone, run(module, many, True))
+        stream_only = run(module, many, False)
+        intact = equal(stream_only, run(module, many, True))
         for index in range(depth):
             set_branches(index)
             evaluated, trained = run(module, many, False), run(module, many, True)
@@ -382,10 +388,12 @@ def probe_encoder(cls):
         return {
             "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
-            "stream_is_never_dropped": np.bool_(whole),
+            "stream_is_never_dropped": np.bool_(intact),
             "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # a margin of seven standard errors
-            "kept_numbers_are_scaled_up": growth_in(module, many, depth, alone, dropout) if whole else NONE,
-            "no_block_is_skipped": np.bool_(all_run(cls(*sizes, dropout=0.9), more, biases)) if whole else NONE,
+            "kept_numbers_are_scaled_up": growth_in(module, many, depth, stream_only, dropout) if intact else NONE,
+            "no_block_is_skipped": np.bool_(all_get_gradients(cls(*sizes, dropout=0.9), more, biases))
+            if intact
+            else NONE,
         }
 
     return probe
@@ -401,7 +409,7 @@ TORCH_PARTS += ["self_attn.out_proj.bias", "linear1.weight", "linear1.bias", "li
 
 def sound_copy(block, num_heads, width):
     """Return PyTorch's encoder layer with the parameters of a block, for tokens of this width."""
-    parameters = {name: found(block, name) for name in PARTS}
+    parameters = {name: find_parameter(block, name) for name in PARTS}
     if None in parameters.values():
         raise AttributeError(f"the block no longer has {next(n for n, p in parameters.items() if p is None)}")
     hidden_width, own_width = parameters["feed_forward.0.weight"].shape
@@ -415,7 +423,7 @@ def sound_copy(block, num_heads, width):
             own[torch_name].requires_grad_(parameters[name].requires_grad)
         for part, target in (("norm_attention", copy.norm1), ("norm_feed_forward", copy.norm2)):
             for name, to in (("scale", target.weight), ("shift", target.bias)):
-                value = found(block, f"{part}.{name}")
+                value = find_parameter(block, f"{part}.{name}")
                 if value is not None and value.shape == to.shape:
                     to.copy_(value)
                     to.requires_grad_(value.requires_grad)
@@ -431,14 +439,14 @@ def only_normalise(block):
         float((value.detach() - start).abs().max())
         for part in ("norm_attention", "norm_feed_forward")
         for name, start in (("scale", 1), ("shift", 0))
-        if (value := found(block, f"{part}.{name}")) is not None
+        if (value := find_parameter(block, f"{part}.{name}")) is not None
     ]
     return max(off, default=0) < 0.9
 
 
 def shares_a_norm(block):
     """Do both parts read the result of the same norm? Without scale and shift, this makes no difference."""
-    one, other = (found(block, f"{part}.scale") for part in ("norm_attention", "norm_feed_forward"))
+    one, other = (find_parameter(block, f"{part}.scale") for part in ("norm_attention", "norm_feed_forward"))
     return one is not None and one is other
 
 
@@ -489,14 +497,14 @@ def probe_repair(repair, make_block):
         if what == "tokens":
             return {"attention_is_within_one_image": np.array(state[2] if state else -1)}
         if what == "loss":
-            return learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
+            return measure_learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
         unknown = "activations_keep_their_size", "gradients_reach_all", "gradients_keep_their_size"
-        measured = stream(copies, x) if state else dict.fromkeys(unknown, NONE)
-        firsts = [found(block, PARTS[4]).detach() for block in blocks]
+        measured = measure_stream(copies, x) if state else dict.fromkeys(unknown, NONE)
+        firsts = [find_parameter(block, PARTS[4]).detach() for block in blocks]
         if what == "activations":
             apart = all(float(first.std()) > 0 for first in firsts)
             apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
-            fits = [fit(block, PARTS) for block in blocks]
+            fits = [scales_fit(block, PARTS) for block in blocks]
             return {
                 "activations_keep_their_size": measured["activations_keep_their_size"],
                 "initial_parameters_fit_the_number_of_inputs": np.array(False if False in fits else min(fits)),

@@ -112,12 +112,12 @@ def encoder(
     stream, mask = probes.tensor(x), probes.tensor(mask)
     module = oracles.Encoder(depth, stream.shape[-1], num_heads, hidden_width).eval()
     probes.load(module, probes.encoder_names(depth), seed)
-    found = {}
+    steps = {}
     for number, block in enumerate(module.blocks, 1):
         last = _of_block(block, stream, mask, f" of block {number}")
         *_, stream = last.values()
-        found |= last | {f"is the stream after block {number}": stream}
-    return arrays(found | {"is the output": module.norm(stream)})
+        steps |= last | {f"is the stream after block {number}": stream}
+    return arrays(steps | {"is the output": module.norm(stream)})
 
 
 @in_float64

@@ -217,16 +217,16 @@ def attend_mask(rng):
         Case(
             "a mask of keys, as many images as heads and tokens",
             (*qkv(rng, 4, 4, 4, 2), draw_mask(rng, 4, 4)),
-            refused="M78",
+            mistake_if_refused="M78",
         ),
-        Case("a mask of keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), refused="M78"),
+        Case("a mask of keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), mistake_if_refused="M78"),
         Case("a mask of pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
         Case("a mask of pairs for each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
         Case("a mask of pairs, scores far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
         Case(
             "a mask of keys, hidden keys with the largest scores",
             hidden_keys_first(*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)),
-            refused="M78",
+            mistake_if_refused="M78",
         ),
         Case(
             "one key for each query, with a score that may be far below 0",
@@ -263,7 +263,7 @@ def attend_visible(rng):
         Case(
             "a mask of keys, as many images as heads",
             (*whole_qkv(rng, 3, 3, 3, 2), draw_mask(rng, 3, 3)),
-            refused="M78",
+            mistake_if_refused="M78",
         ),
         Case("a mask of pairs for each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
@@ -299,7 +299,7 @@ def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
     """
     if mask is None:
         return Case(name, arguments)
-    return Case(name, (*arguments, mask), refused="M78" if mask.ndim == 2 else None)
+    return Case(name, (*arguments, mask), mistake_if_refused="M78" if mask.ndim == 2 else None)
 
 
 def layer_values(rng):

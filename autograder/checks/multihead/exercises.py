@@ -9,7 +9,7 @@ from autograder.checks import parameters
 from autograder.checks.multihead import cases, oracles, probes, steps
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
-from autograder.checks.steps import results_alone
+from autograder.checks.steps import no_steps
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
@@ -21,7 +21,7 @@ judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 ALL = (
     judged(
         name="matmul",
-        steps=results_alone,
+        steps=no_steps,
         names=("product",),
         oracle=oracles.matmul,
         stages={"values": cases.matmul},
@@ -30,7 +30,7 @@ ALL = (
     ),
     judged(
         name="matmul_transposed",
-        steps=results_alone,
+        steps=no_steps,
         names=("product",),
         oracle=oracles.matmul_transposed,
         stages={"values": cases.matmul_transposed},
@@ -39,7 +39,7 @@ ALL = (
     ),
     judged(
         name="batched_trace",
-        steps=results_alone,
+        steps=no_steps,
         names=("trace",),
         oracle=oracles.batched_trace,
         stages={"values": cases.batched_trace},
@@ -48,7 +48,7 @@ ALL = (
     ),
     judged(
         name="pairwise_dot",
-        steps=results_alone,
+        steps=no_steps,
         names=("product",),
         oracle=oracles.pairwise_dot,
         stages={"values": cases.pairwise_dot},
@@ -66,7 +66,7 @@ ALL = (
     ),
     judged(
         name="split_heads",
-        steps=results_alone,
+        steps=no_steps,
         names=("heads",),
         oracle=oracles.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
@@ -75,7 +75,7 @@ ALL = (
     ),
     judged(
         name="merge_heads",
-        steps=results_alone,
+        steps=no_steps,
         names=("tokens",),
         oracle=oracles.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},

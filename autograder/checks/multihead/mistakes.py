@@ -25,7 +25,7 @@ HIDE = "masked_fill(~mask, -torch.inf)"
 
 
 def packed(order):
-    """Return the words that copy queries, keys and values, each with words that copy them in another order."""
+    """Return pairs of words: the words that copy queries, keys and values, and words that copy them in another order."""
     each = f".chunk(3)[part] for part in {order}]))"
     return QKV_WEIGHT, f"copy_(torch.cat([mha.qkv.weight{each}", QKV_BIAS, f"copy_(torch.cat([mha.qkv.bias{each}"
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograder.checks.parameters import found
+from autograder.checks.parameters import find_parameter
 from autograder.judge.compare import Measured
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
@@ -66,7 +66,7 @@ def gradients_of(output, sources):
 
 def named(module):
     """Return the parameters by name. If a parameter has several names, the name in the exercise counts."""
-    asked = {id(found(module, name)): name for name in PARAMETERS}
+    asked = {id(find_parameter(module, name)): name for name in PARAMETERS}
     return {asked.get(id(parameter), name): parameter for name, parameter in module.named_parameters()}
 
 
@@ -87,9 +87,9 @@ def on_layer(layer_class):
     def run(what, sizes, seed, x, mask=None):
         torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
         layer = layer_class(**sizes)
-        there = named(layer)
+        parameters = named(layer)
         if what == "parameters":
-            return shapes_of(there)
+            return shapes_of(parameters)
         if what == "dropout":
             return spread_by_dropout(layer, x, sizes["num_heads"], sizes["dropout"])
         if what == "weights in training":
@@ -105,16 +105,16 @@ def on_layer(layer_class):
                 raise TypeError("with return_weights, expected output and weights, got one value")
             return dict(zip(("output", "weights"), pair))
         large = 200 if what == "output of large tokens" else 1
-        output = alone(layer(large * given, mask=mask)) / large  # rounding errors are as for numbers near 1
+        output = require_tensor(layer(large * given, mask=mask)) / large  # rounding errors are as for numbers near 1
         x[...] = given.detach().numpy()
         if what == "gradient":
-            return gradients_of(output, {"x": source} | {name: there.get(name) for name in PARAMETERS})
+            return gradients_of(output, {"x": source} | {name: parameters.get(name) for name in PARAMETERS})
         return {"output": output}
 
     return run
 
 
-def alone(output):
+def require_tensor(output):
     """Return the output of a layer that was called without return_weights; raise an error if it is no tensor."""
     if not isinstance(output, Tensor):
         raise TypeError(f"without return_weights, expected only the output, got a {type(output).__name__}")
@@ -126,14 +126,15 @@ def quarters(number):
     return np.round(4 * np.array([float(number)])) / 4
 
 
-def shapes_of(there):
-    """Return the shapes of the required parameters. A missing one is (0, 0), or an error if others exist."""
-    others = [name for name in there if name not in PARAMETERS]
-    missing = [name for name in PARAMETERS if name not in there]
+def shapes_of(parameters):
+    """Return the shapes of the required parameters, (0, 0) for a missing one. If others exist instead, raise an error."""
+    others = [name for name in parameters if name not in PARAMETERS]
+    missing = [name for name in PARAMETERS if name not in parameters]
     if others and missing:
         raise AttributeError(f"no parameter is called {', '.join(missing)}; found {', '.join(others)}")
     shapes = {
-        f"shape of {name}": np.array((*there[name].shape, 0)[:2] if name in there else (0, 0)) for name in PARAMETERS
+        f"shape of {name}": np.array((*parameters[name].shape, 0)[:2] if name in parameters else (0, 0))
+        for name in PARAMETERS
     }
     return shapes | {"other parameters": np.bool_(len(others) > 0)}
 
@@ -153,11 +154,13 @@ def spread_by_dropout(layer, shape, num_heads, share):
         layer.out.weight.copy_(torch.eye(width))
         measured = {}
         for mode in ("training", "evaluation"):
-            output = alone(layer.train(mode == "training")(x))
+            output = require_tensor(layer.train(mode == "training")(x))
             unit = (share / (1 - share) / shape[1]) ** 0.5
             variances = output.var(1).mean(), output.unflatten(-1, (num_heads, -1)).var(-1).mean()
-            found = np.minimum([float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 2.5)
-            for name, number in zip(("mean", "spread over the tokens", "spread over the components"), found):
+            numbers = np.minimum(
+                [float(output.mean()), *(float(variance.sqrt() / unit) for variance in variances)], 2.5
+            )
+            for name, number in zip(("mean", "spread over the tokens", "spread over the components"), numbers):
                 measured[f"{name} of the sums of weights, in {mode}"] = quarters(number)
     return measured
 
@@ -173,8 +176,8 @@ class Parts(nn.Module):
 
 def blocks_of(layer, names):
     """Return the parameters with these names; q, k and v are separate. A missing parameter is an empty tensor."""
-    there = [found(layer, name) for name in names]
-    packed_weight, packed_bias, weight, bias = (torch.zeros(0) if p is None else p.detach() for p in there)
+    parameters = [find_parameter(layer, name) for name in names]
+    packed_weight, packed_bias, weight, bias = (torch.zeros(0) if p is None else p.detach() for p in parameters)
     return [*packed_weight.tensor_split(3), *packed_bias.tensor_split(3), weight, bias]
 
 
@@ -192,12 +195,13 @@ def on_converter(to_torch, layer_class):
         if kind != "MultiheadAttention":
             raise TypeError(f"expected an nn.MultiheadAttention, got a {kind}")
         if what == "parameters":
-            wanted, there = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
-            wanted += [block.T for block in wanted if block.ndim == 2]  # from place 8 on, the blocks are transposed
-            equal = [[a.shape == b.shape and torch.equal(a, b) for a in wanted] for b in there]
-            numbers = torch.cat([block.flatten() for block in wanted])  # 12 if all numbers come from our layer, else -1
-            ours = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in there]
-            places = [row.index(True) if True in row else other for row, other in zip(equal, ours)]
+            ours, theirs = blocks_of(mha, PARAMETERS), blocks_of(layer, IN_TORCH)
+            ours += [block.T for block in ours if block.ndim == 2]  # from place 8 on, the blocks are transposed
+            equal = [[a.shape == b.shape and torch.equal(a, b) for a in ours] for b in theirs]
+            numbers = torch.cat([block.flatten() for block in ours])
+            # The place of a block that equals none of ours: 12 if all of its numbers come from our layer, else -1.
+            other_places = [12 if len(block) and torch.isin(block, numbers).all() else -1 for block in theirs]
+            places = [row.index(True) if True in row else other for row, other in zip(equal, other_places)]
             right = {f"{name} is copied": np.bool_(place == i) for i, (name, place) in enumerate(zip(BLOCKS, places))}
             return right | {"places": np.array(places)}
         output, weights = layer(*[tensor(x)] * 3, average_attn_weights=False)

@@ -33,7 +33,7 @@ def multi_head_attention(what: str, sizes: dict, seed: int, x: Array, mask: Arra
     inside = attend(q.numpy(), k.numpy(), v.numpy(), mask)
     mixed = torch.from_numpy(inside.pop("is the output"))
     merged = oracles.merge_heads(mixed)
-    found = {
+    all_steps = {
         "are the queries, keys and values, packed": packed,
         "are the queries of all heads": q,
         "are the keys of all heads": k,
@@ -43,4 +43,4 @@ def multi_head_attention(what: str, sizes: dict, seed: int, x: Array, mask: Arra
         "are the merged heads": merged,
         "is the output": layer.out(merged),
     }
-    return arrays(found)
+    return arrays(all_steps)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from autograder.files import shown
+from autograder.files import printable
 from autograder.imports import ROOT
 from autograder.sandbox.host.bubblewrap import Limits, SandboxError
 from autograder.sandbox.host.kernel import Kernel, KernelLost
@@ -31,12 +31,11 @@ READER = Path(__file__).with_name("checkpoint_reader.py")
 RECORD = ROOT / "book" / "records" / "vit_mnist.pt"  # the right answer; only the grader uses it, to test itself
 MEAN, STD = 0.1307, 0.3081  # of MNIST's training images: these numbers normalise the inputs of a ViT
 STAND_IN_TEST = 1450  # the shuffled digits of scikit-learn from this index on are held out
-# A key is the share of images that a point requires on MNIST; the value is the share that it requires on the stand-in.
-# Weights that were trained on MNIST do worse on the stand-in, and nobody may lose points because the grader lacks
-# MNIST. So each value is at least four standard errors (of 347 images) below the results of four runs. Weights with 87
-# to 91 % on MNIST had 57 to 64 % on the stand-in; weights with 95 to 96 % had 74 to 82 %; weights with 97 % had 84 to
-# 88 %.
-# Weights that were trained on the stand-in had 96 to 98 %.
+# A key is the share of MNIST's images that a point requires. The value is the share of the stand-in's images that the
+# point requires. Weights that were trained on MNIST do worse on the stand-in, and nobody may lose points because the
+# grader lacks MNIST. So each value is at least four standard errors (of 347 images) below the results of four runs.
+# Weights with 87 to 91 % on MNIST had 57 to 64 % on the stand-in; weights with 95 to 96 % had 74 to 82 %; weights with
+# 97 % had 84 to 88 %. Weights that were trained on the stand-in had 96 to 98 %.
 ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # Weights with a likeness above this number count as the book's weights. With noise of 0.1 and 0.3 of each tensor's
 # spread, the book's weights had a likeness of 0.97 and 0.76 (the larger noise costs nearly 1 % of MNIST's images).
@@ -44,7 +43,7 @@ ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # on the stand-in.
 ALIKE = 0.7
 # A student may edit one hidden unit of the book's weights so that it responds only to white images. Then the likeness
-# falls, but the other units stay the same. A unit of the book counts as copied if the file has a unit such that the
+# falls, but the other units stay the same. A unit of the book counts as copied if the file has a similar unit: the
 # absolute cosine of their weights is above SAME_UNIT. Models of four other seeds, of the book's own seed after 47 and
 # 190 steps, and of the book's first parameters had no unit above 0.60. If the share of copied units is at least COPIED,
 # the file is refused; if the share is at least ASKED, a person is asked.
@@ -80,7 +79,9 @@ class Verdict:
         share = f"{self.right:,} of {self.of:,} images are recognised, {self.right / self.of:.2%}"
         if self.on == "MNIST":
             return f"{share} of MNIST's test set."
-        steps = ", ".join(f"{there:.0%} for {here:.0%}" for here, there in ON_STAND_IN.items() if here)
+        steps = ", ".join(
+            f"{on_stand_in:.0%} for {on_mnist:.0%}" for on_mnist, on_stand_in in ON_STAND_IN.items() if on_mnist
+        )
         return (
             f"{share} of digits of scikit-learn. The grading machine does not have MNIST's test set, so it uses these. "
             f"They need a lower share: {steps}."
@@ -262,7 +263,7 @@ def _wrong_with(key: str, about: dict[str, Any], name: str) -> str:
 
 def _plain_name(key: object) -> str:
     """Return the name that a parameter has in the model itself, without prefixes."""
-    text = shown(str(key))
+    text = printable(str(key))
     for start in WRAPPED:
         text = text.removeprefix(start)
     return text
@@ -296,8 +297,8 @@ def scores_of(weights: dict[str, torch.Tensor], images: np.ndarray) -> torch.Ten
 
 def count_right(weights: dict[str, torch.Tensor], held_out: HeldOut) -> int:
     """Count the images that a ViT with these weights classifies correctly, in the best layout."""
-    found = scores_of(weights, held_out.images).argmax(dim=-1)  # (layouts, B)
-    return int((found == torch.from_numpy(held_out.labels)).sum(dim=-1).max())
+    classes = scores_of(weights, held_out.images).argmax(dim=-1)  # (layouts, B)
+    return int((classes == torch.from_numpy(held_out.labels)).sum(dim=-1).max())
 
 
 def negatives(held_out: HeldOut) -> np.ndarray:
@@ -336,13 +337,13 @@ def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> I
 
 def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
     """Return the share of hidden units of `theirs` that the same block of `ours` has, with components in this order."""
-    found = []
+    cosines = []
     for name in theirs:
         if name.endswith("linear1.weight"):
             norm = name.replace("linear1", "norm2")  # its factors can be moved into linear1
             mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
-            found.append(_absolute_cosines(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
-    return float((torch.cat(found) > SAME_UNIT).float().mean())
+            cosines.append(_absolute_cosines(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
+    return float((torch.cat(cosines) > SAME_UNIT).float().mean())
 
 
 def _absolute_cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:

@@ -25,8 +25,8 @@ def read_weights(text: str) -> dict:
         {"unpacked": bytes} if the unpacked file is too large.
         {"type": name} if the file holds no dictionary.
         {"count": entries} if the dictionary has too many entries.
-        Else {"entries": [(name, what it is), …]}. For a tensor, this has the shape, the type and, if there are not too
-        many, the numbers as float32.
+        Else {"entries": [(name, description), …]}. The description of a tensor has its shape, its type and, if there
+        are not too many, its numbers as float32.
     """
     file = io.BytesIO(base64.b64decode(text))
     try:

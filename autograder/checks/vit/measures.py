@@ -52,7 +52,7 @@ def batches_for_test(images, labels, sizes, kind):
     return pairs if kind == "list" else (pair for pair in pairs)
 
 
-def train_by_heart(train_epoch, images, labels):
+def overfit_network(train_epoch, images, labels):
     """Train a small network for 30 epochs on 64 images; return their scores, (64, 5)."""
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
@@ -70,7 +70,7 @@ def train_by_heart(train_epoch, images, labels):
 def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
     """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
-        return {"scores": train_by_heart(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
+        return {"scores": overfit_network(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
     model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an earlier evaluation may leave this mode
     optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
@@ -88,13 +88,13 @@ def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, see
             return {"result": evaluate(model, batches_for_test(images, labels, sizes, kind))}
         weight = model[-1].weight
         weight.grad = torch.cos(torch.arange(weight.numel())).reshape(weight.shape).to(weight)  # the bias gets none
-        left = []
+        states = []
         for training in (True, False):
             model.train(training)
             before, ByMode.rows = state_of(model), 0
             evaluate(model, batches_for_test(images, labels, sizes, kind))
-            left.append({"before": before, "after": state_of(model), "graph": model[-1].graph, "rows": ByMode.rows})
-        return left
+            states.append({"before": before, "after": state_of(model), "graph": model[-1].graph, "rows": ByMode.rows})
+        return states
     finally:
         torch.set_grad_enabled(True)
 

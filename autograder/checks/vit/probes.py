@@ -1,8 +1,8 @@
 """Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`. The hidden
-checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). They judge what
-`measures` found.
+checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). The probes
+also judge what the functions of `measures` return.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.parameters import found, looked_up, summary_of
+from autograder.checks.parameters import find_parameter, find_parameters, summary_of
 from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
@@ -19,7 +19,7 @@ BLOCK += ["norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"]
 PROJECTION = "patch_embedding.projection."
 
 
-def called(function, *arguments):
+def call_for_tensor(function, *arguments):
     """Call a function or a module; raise an error if its result is no tensor."""
     result = function(*arguments)
     if not isinstance(result, Tensor):
@@ -33,7 +33,7 @@ def on_tensors(function):
     def run(name, array, *others):
         given = float_tensor(array)
         before = given.clone()
-        result = called(function, given, *others).detach()
+        result = call_for_tensor(function, given, *others).detach()
         if not torch.equal(given, before):
             array[...] = given.numpy()  # the caller must see a change in place
         return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ only in the shape
@@ -64,7 +64,7 @@ def shapes_of_vit(sizes):
     return shapes | {"head.weight": (sizes["num_classes"], width), "head.bias": (sizes["num_classes"],)}
 
 
-def drawn(seed, index, name, shape):
+def draw_parameter(seed, index, name, shape):
     """Draw the value of one parameter. It is the same for the student's module and for ours."""
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = 1 / np.sqrt(np.prod(shape[1:])) if name.endswith("weight") and len(shape) > 1 else 0.5
@@ -73,13 +73,15 @@ def drawn(seed, index, name, shape):
 
 def load(module, shapes, seed):
     """Fill the parameters, of any shape, with drawn values. Return which ones exist, and the number of other parameters."""
-    parameters, others = looked_up(module, shapes)
+    parameters, others = find_parameters(module, shapes)
     with torch.no_grad():
         for index, (name, parameter) in enumerate(parameters.items()):
             if parameter is not None:
-                value = drawn(seed, index, name, shapes[name])
+                value = draw_parameter(seed, index, name, shapes[name])
                 alike = value.numel() == parameter.numel()
-                parameter.copy_(value.reshape(parameter.shape) if alike else drawn(seed, index, name, parameter.shape))
+                parameter.copy_(
+                    value.reshape(parameter.shape) if alike else draw_parameter(seed, index, name, parameter.shape)
+                )
     return np.array([*(parameter is not None for parameter in parameters.values()), len(others)], dtype=float)
 
 
@@ -97,35 +99,35 @@ def backward(output):
         (output * slopes.to(output)).sum().backward()
 
 
-def one_or_nan(there):
+def one_or_nan(existing):
     """Return 1, or NaN if there are parameters that we did not fill, because the results are then random."""
-    return np.nan if there[-1] else 1.0
+    return np.nan if existing[-1] else 1.0
 
 
 def output_of(module, shapes, images, seed):
     """Return the output and its shape."""
-    there = load(module, shapes, seed)
-    output = called(module.eval(), float_tensor(images)).detach().numpy()
-    measured = {"existing_parameters": there, "output": one_or_nan(there) * output}
+    existing = load(module, shapes, seed)
+    output = call_for_tensor(module.eval(), float_tensor(images)).detach().numpy()
+    measured = {"existing_parameters": existing, "output": one_or_nan(existing) * output}
     return measured | {"shape": np.array(output.shape)}
 
 
 def learned_by(module, shapes, images, seed):
     """Return the count of learned numbers, the gradient of the images, two numbers for each parameter, and flags."""
-    there = load(module, shapes, seed)
+    existing = load(module, shapes, seed)
     source = float_tensor(images).requires_grad_()
     given = source.clone()  # an answer may change it in place
-    output = called(module, given)
+    output = call_for_tensor(module, given)
     unchanged = torch.equal(given, source)
-    blank = one_or_nan(there) if unchanged else np.nan  # an input that was changed in place has no gradient
+    blank = one_or_nan(existing) if unchanged else np.nan  # an input that was changed in place has no gradient
     if unchanged:
         backward(output)
-    parameters, _ = looked_up(module, shapes)
+    parameters, _ = find_parameters(module, shapes)
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     summaries = [summary_of(None if p is None else p.grad) for p in parameters.values()]
     return {
         "images_are_unchanged": np.bool_(unchanged),
-        "existing_parameters": there,
+        "existing_parameters": existing,
         "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_the_images": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank * np.array(summaries),
@@ -138,9 +140,9 @@ def probe_patch_embedding(cls):
     def probe(what, images, sizes, seed=0):
         module, shapes = cls(**sizes), shapes_of_projection(sizes)
         if what == "runs":
-            return {"runs": np.bool_(called(module, float_tensor(images)).numel() > 0)}
+            return {"runs": np.bool_(call_for_tensor(module, float_tensor(images)).numel() > 0)}
         if what == "parts":
-            parameters, others = looked_up(module, shapes)
+            parameters, others = find_parameters(module, shapes)
             shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
             counts = {"shape_of_weight": shape_of_weight, "shape_of_bias": shape_of_bias}
             return counts | {"other_parameters": np.float64(len(others))}
@@ -154,8 +156,8 @@ def fill(module, names, value=0.0):
     """Set the parameters of these names to the same value."""
     with torch.no_grad():
         for name in names:
-            if found(module, name) is not None:
-                found(module, name).fill_(value)
+            if find_parameter(module, name) is not None:
+                find_parameter(module, name).fill_(value)
 
 
 def branches(depth):
@@ -172,7 +174,7 @@ def run(module, images, training=False):
     """Run a module in one of its modes."""
     module.train(training)
     with torch.no_grad():
-        return called(module, images.clone()).double().numpy()
+        return call_for_tensor(module, images.clone()).double().numpy()
 
 
 def equal(one, other):
@@ -182,16 +184,16 @@ def equal(one, other):
 
 def gradient_of(module, name):
     """Return the gradient of a parameter, one row for each token."""
-    parameter = found(module, name)
+    parameter = find_parameter(module, name)
     return torch.zeros(1, 1) if parameter is None or parameter.grad is None else parameter.grad.flatten(0, -2)
 
 
 def positions_of(module, shapes, images, seed):
-    """Measure which positions count, which one the class token has, and whether places of patches and other images matter."""
-    there = load(module, shapes, seed)
+    """Measure which positions change the output, which one the class token has, and whether patches and images matter."""
+    existing = load(module, shapes, seed)
     module.eval()
     images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
-    backward(called(module, images.clone()))
+    backward(call_for_tensor(module, images.clone()))
     of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
     sizes = of_positions.norm(dim=-1).numpy()
     sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
@@ -201,7 +203,7 @@ def positions_of(module, shapes, images, seed):
     changed[0] = changed[0].flip(-1) + 1
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
     return {
-        "existing_parameters": there,
+        "existing_parameters": existing,
         "positions_that_change_the_output": sizes > 1e-5 * max(sizes.max(), 1e-9),
         "class_token_has_the_first_position": np.bool_(own[0]),
         "class_token_has_all_positions": np.bool_(own[1]),
@@ -211,7 +213,7 @@ def positions_of(module, shapes, images, seed):
     }
 
 
-def dropped_of(module, shapes, depth, images, seed):
+def token_has_dropout(module, shapes, depth, images, seed):
     """Does dropout act on the token that is read? The tokens are first only positions, then only the class token."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
@@ -223,12 +225,12 @@ def dropped_of(module, shapes, depth, images, seed):
     return 1.0  # neither of them is read; another check judges that
 
 
-def nearest(factor):
+def nearest_factor(factor):
     """Return the nearest of the known factors: 1, 1 / 0.7 and its square, 1 / 0.3, and numbers between them."""
     return min((0, 0.7, 1, 1.43, 1.7, 2.04, 2.7, 3.33), key=lambda known: abs(factor - known))
 
 
-def how_dropped(module, shapes, depth, images, seed, parts):
+def measure_dropout(module, shapes, depth, images, seed, parts):
     """Measure a dropout of 0.3 on these parts, which add the same small number to each component of the class token.
 
     Everything else is 0. The number is so small, compared with the eps of the last norm, that this norm hardly rescales it.
@@ -238,18 +240,18 @@ def how_dropped(module, shapes, depth, images, seed, parts):
     fill(module, [*EMBEDDED, "position_embedding", *branches(depth), "encoder.norm.bias", "head.bias"])
     fill(module, ["encoder.norm.weight"], 1.0)
     fill(module, parts, 1e-5)
-    head = found(module, "head.weight")
+    head = find_parameter(module, "head.weight")
     if head is not None and head.ndim == 2:
         with torch.no_grad():
             head.copy_(torch.eye(*head.shape))
     trained = run(module, images, True)
-    there = [found(module, name) for name in parts if found(module, name) is not None]
+    existing = [find_parameter(module, name) for name in parts if find_parameter(module, name) is not None]
     with torch.no_grad():
-        for part in there:
+        for part in existing:
             part[..., 0] = 0  # then an evaluation shows the size of the number after the norm
     unit = max(np.ptp(run(module, images[:32]), axis=-1).max(), 1e-9)
     trained = trained / unit
-    once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and there)
+    once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and existing)
     zeros = trained < -1e-3  # dropped numbers are below the mean
     return {
         "reach_the_classifier": np.bool_(unit > 1e-9),
@@ -257,7 +259,7 @@ def how_dropped(module, shapes, depth, images, seed, parts):
         "dropped_independently": np.bool_(once and (zeros != zeros[0]).any()),
         # With 2000 numbers, the standard error is 0.01: every border is at least seven standard errors from a known share.
         "dropped_share": np.float64(np.digitize(zeros.mean(), (0.02, 0.225, 0.4)) if once else -1),
-        "factor_of_kept_numbers": np.float64(nearest(np.ptp(trained, axis=-1).max()) if once else -1),
+        "factor_of_kept_numbers": np.float64(nearest_factor(np.ptp(trained, axis=-1).max()) if once else -1),
     }
 
 
@@ -265,24 +267,25 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
     """Measure where dropout acts: on the tokens with their positions, in the encoder, and only in training."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
-    whole = load(module, shapes, seed)[:-1].all()  # otherwise the module may hold random numbers that we cannot copy
+    # A module that we cannot fill completely may hold random numbers that we cannot copy.
+    all_filled = load(module, shapes, seed)[:-1].all()
     without.load_state_dict(module.state_dict(), strict=False)
     evaluated = [run(module, images) for _ in range(2)]
-    plain = run(without, images) if whole else evaluated[1]
+    plain = run(without, images) if all_filled else evaluated[1]
     fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, with and without dropout
     encoder_has_dropout = 1 - equal(run(module, images), run(module, images, True))
     fill(module, [*branches(sizes["depth"]), "encoder.norm.weight"])  # the head reads only the norm's bias
-    behind = equal(run(module, images), run(module, images, True))
-    many, how = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1), {}
+    unchanged_after_encoder = equal(run(module, images), run(module, images, True))
+    many, dropouts = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1), {}
     for name, parts in (("tokens", TOKEN), ("encoder_outputs", ("encoder.blocks.0.self_attn.out_proj.bias",))):
-        measured = how_dropped(module, shapes, sizes["depth"], many, seed, parts)
-        how |= {f"{name}_{what}": value for what, value in measured.items()}
+        measured = measure_dropout(module, shapes, sizes["depth"], many, seed, parts)
+        dropouts |= {f"{name}_{what}": value for what, value in measured.items()}
     return {
         "evaluation_is_without_dropout": np.bool_(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
         "encoder_has_dropout": np.bool_(encoder_has_dropout),
-        "no_dropout_after_the_encoder": np.bool_(behind),
-        "tokens_have_dropout": np.bool_(dropped_of(module, shapes, sizes["depth"], images, seed)),
-        **how,
+        "no_dropout_after_the_encoder": np.bool_(unchanged_after_encoder),
+        "tokens_have_dropout": np.bool_(token_has_dropout(module, shapes, sizes["depth"], images, seed)),
+        **dropouts,
     }
 
 
@@ -302,11 +305,11 @@ def probe_vit(cls):
         if what == "reading":
             # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. This norm
             # removes a position of equal numbers, whether the position is added or multiplied.
-            there = load(module, shapes, seed)
+            existing = load(module, shapes, seed)
             fill(module, branches(sizes["depth"]))
             fill(module, ["position_embedding"], 0.5)
-            output = one_or_nan(there) * run(module, float_tensor(images))
-            return {"existing_parameters": there, "output": output, "shape": np.array(output.shape)}
+            output = one_or_nan(existing) * run(module, float_tensor(images))
+            return {"existing_parameters": existing, "output": output, "shape": np.array(output.shape)}
         measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
         return measure(module, shapes, images, seed)
 
@@ -315,12 +318,14 @@ def probe_vit(cls):
 
 def parts_of(module, shapes, depth):
     """Return the shapes of the parts, and the numbers of blocks, of missing parameters and of other parameters."""
-    parameters, others = looked_up(module, shapes)
+    parameters, others = find_parameters(module, shapes)
     names = "class_token", "position_embedding", f"{PROJECTION}weight", "head.weight"
     axes = {f"shape_of_{name.split('.')[-2 if '.' in name else 0]}": len(shapes[name]) for name in names}
     measured = {what: shape_of(parameters[name], size) for name, (what, size) in zip(names, axes.items())}
-    blocks = [index for index in range(depth + 9) if found(module, f"encoder.blocks.{index}.{BLOCK[0]}") is not None]
-    widths = shape_of(found(module, f"encoder.blocks.0.{BLOCK[4]}"), 2)
+    blocks = [
+        index for index in range(depth + 9) if find_parameter(module, f"encoder.blocks.{index}.{BLOCK[0]}") is not None
+    ]
+    widths = shape_of(find_parameter(module, f"encoder.blocks.0.{BLOCK[4]}"), 2)
     count = sum(parameter.numel() for parameter in module.parameters())
     return measured | {
         "blocks": np.float64(len(blocks)),
@@ -346,30 +351,32 @@ def loss_and_accuracy(result):
     return {name: np.float64(float(number)) for name, number in zip(("loss", "accuracy"), numbers)}
 
 
-def judge_training(left, what, images, labels, *_):
+def judge_training(measured, what, images, labels, *_):
     """Judge an epoch by its result, by the model's parameters and mode, or by whether a network learned its images."""
     if what == "overfit":
-        right = (left["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
+        right = (measured["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
         return {"learns_64_images": np.bool_(float(right) > 0.95)}
     if what == "means":
-        return loss_and_accuracy(left["result"])
-    return {"parameters": left["parameters"].numpy(), "left_in_training_mode": np.bool_(left["training"])}
+        return loss_and_accuracy(measured["result"])
+    return {"parameters": measured["parameters"].numpy(), "left_in_training_mode": np.bool_(measured["training"])}
 
 
-def judge_evaluation(left, what, *_):
+def judge_evaluation(measured, what, *_):
     """Judge an evaluation by its result, or by which parts of the model it left unchanged, in each mode."""
     if what == "means":
-        return loss_and_accuracy(left["result"])
-    if not all(each["rows"] for each in left):
+        return loss_and_accuracy(measured["result"])
+    if not all(each["rows"] for each in measured):
         raise RuntimeError("you did not call the model")
     stay = {
-        f"{name}_are_unchanged": np.bool_(all(torch.equal(each["before"][name], each["after"][name]) for each in left))
+        f"{name}_are_unchanged": np.bool_(
+            all(torch.equal(each["before"][name], each["after"][name]) for each in measured)
+        )
         for name in ("parameters", "buffers", "gradients")
     }
     return stay | {
-        "mode_is_unchanged": np.array([each["before"]["modes"] == each["after"]["modes"] for each in left]),
-        "gradients_stay_switched_on": np.bool_(all(each["after"]["switched_on"] for each in left)),
-        "graph_is_built": np.bool_(any(each["graph"] for each in left)),
+        "mode_is_unchanged": np.array([each["before"]["modes"] == each["after"]["modes"] for each in measured]),
+        "gradients_stay_switched_on": np.bool_(all(each["after"]["switched_on"] for each in measured)),
+        "graph_is_built": np.bool_(any(each["graph"] for each in measured)),
     }
 
 

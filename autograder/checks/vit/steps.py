@@ -31,17 +31,17 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
     patches = module.model.conv_proj(images).flatten(2).mT
     tokens = torch.cat([module.class_token.expand(len(images), -1, -1), patches], dim=1)
     stream = tokens + module.position_embedding
-    found = {
+    steps = {
         "are the tokens of the patches": patches,
         "are the class token and the tokens of the patches": tokens,
         "are the tokens with their positions": stream,
     }
     for number, block in enumerate(module.model.encoder.layers, 1):
         stream = block(stream)
-        found[f"is the stream after block {number}"] = stream
+        steps[f"is the stream after block {number}"] = stream
     normed = module.model.encoder.ln(stream)
     return arrays(
-        found
+        steps
         | {
             "is the result of the encoder": normed,
             "are the class tokens after the encoder": normed[:, 0],
@@ -54,13 +54,13 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
 def attention_rollout(_name: str, weights: Array) -> Steps:
     mean = np.asarray(weights, dtype=float).mean(axis=2)
     eye = np.eye(mean.shape[-1])
-    found = {
+    steps = {
         "are the mean weights of the heads": mean,
         "are the mean weights plus the identity": mean + eye,
         "are the mixing matrices of the blocks": (mean + eye) / 2,
     }
-    rollout = found["are the mixing matrices of the blocks"][0]
-    for number, block in enumerate(found["are the mixing matrices of the blocks"][1:], 2):
+    rollout = steps["are the mixing matrices of the blocks"][0]
+    for number, block in enumerate(steps["are the mixing matrices of the blocks"][1:], 2):
         rollout = block @ rollout
-        found[f"is the rollout of {number} blocks"] = rollout
-    return found | {"is the output": rollout[:, 0]}
+        steps[f"is the rollout of {number} blocks"] = rollout
+    return steps | {"is the output": rollout[:, 0]}

@@ -18,28 +18,28 @@ def results_of(path: Path) -> dict[str, str]:
         notebook, timeout=1800, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
     )
     client.execute()
-    found = {}
+    messages = {}
     for cell in notebook.cells:
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
         printed = "".join(output.get("text", "") for output in cell.get("outputs", []))
         left_out = "left unwritten, it costs nothing" in printed  # an unwritten bonus
         if cell.cell_type == "code" and name.startswith("test_") and not left_out:
             errors = [output for output in cell.outputs if output.output_type == "error"]
-            found[name.removeprefix("test_")] = f"{errors[0].ename}: {errors[0].evalue}" if errors else ""
-    return found
+            messages[name.removeprefix("test_")] = f"{errors[0].ename}: {errors[0].evalue}" if errors else ""
+    return messages
 
 
 def main() -> None:
     """Check every notebook below exercises/, or only the notebooks named as arguments."""
     failed = False
     for path in [Path(name) for name in sys.argv[1:]] or sorted(Path("exercises").glob("*/*.ipynb")):
-        found = results_of(path)
-        begun = {name: said for name, said in found.items() if not said.endswith("not written yet.")}
-        print(f"{path}: {sum(not said for said in begun.values())} of {len(found)} visible tests pass")
-        for name, said in begun.items():
-            if said:
+        messages = results_of(path)
+        begun = {name: message for name, message in messages.items() if not message.endswith("not written yet.")}
+        print(f"{path}: {sum(not message for message in begun.values())} of {len(messages)} visible tests pass")
+        for name, message in begun.items():
+            if message:
                 failed = True
-                print(f"  {name}: {said}")
+                print(f"  {name}: {message}")
     sys.exit(failed)
 
 

@@ -128,7 +128,7 @@ def _cell(request: dict, namespace: dict) -> dict:
     OUTPUTS.begin(request["room"], request["pieces"])
     if request["acts"]:
         STATE.watch(request["source"])
-        STATE.found = None
+        STATE.known_changes = None
     try:
         with _restoring_names(namespace) if request["forgotten"] else contextlib.nullcontext():
             SHELL[0].run_cell(request["source"], store_history=True)
@@ -210,7 +210,7 @@ def _record(request: dict, namespace: dict) -> dict:
     if request["on"]:
         RECORDERS.append(Recorder(namespace, request["left_alone"]).__enter__())
         return {}
-    return {"value": ended.found()} if ended else {}
+    return {"value": ended.record()} if ended else {}
 
 
 def _named(name: str, namespace: dict):
@@ -376,7 +376,8 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "wire",
     )
     out_of_reach.hide(str(Path(__file__).parent), ours)
-    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)  # IPython would put this program back at its end
+    # With this attribute, IPython would make this program `__main__` again when it ends.
+    vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)
     out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
     serve()
 

@@ -22,7 +22,7 @@ CLASSES = ("Tensor", "nn.Module", "nn.Linear", "autograd.Function")  # classes o
 
 
 class State:
-    """The state before any cell ran. It covers what a cell may change and what must not affect other answers.
+    """The state before any cell ran. It covers everything that a cell may change and that must not affect other answers.
 
     It is made once for all kernels that are forked from a process, because looking at all functions is slow.
     """
@@ -32,7 +32,7 @@ class State:
         self.language = locale.setlocale(locale.LC_ALL)
         self.numpy = sys.modules["numpy"].geterr()
         # What cells have changed since the last put_back; None if that is not known yet, because looking for it is slow.
-        self.found: list[tuple[object, str, object]] | None = []
+        self.known_changes: list[tuple[object, str, object]] | None = []
         self.functions: dict[str, tuple[object, dict[str, object]]] = {}  # functions of each owner, by the owner's name
         self.watch("")
 
@@ -64,15 +64,15 @@ class State:
             if vars(owner).get(name) is not value
         ]
         for owner, before in self.functions.values():
-            if isinstance(owner, type):  # a new name that hides one of the base class
+            if isinstance(owner, type):  # a new name that hides a name of the base class
                 above = [name for name in vars(owner).keys() - before.keys() if hasattr(owner.__base__, name)]
                 found += [(owner, name, None) for name in above if callable(vars(owner)[name])]
         return found
 
     def changed_names(self) -> list[str]:
         """Return the names of changed functions and settings that `put_back` restores before an answer is called."""
-        self.found = self.changed()
-        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.found]
+        self.known_changes = self.changed()
+        names = [f"{owner.__name__}.{name}" for owner, name, _ in self.known_changes]
         names += [
             f"sys.{name}"
             for name, own in zip(("stdout", "stderr"), self.outputs)
@@ -89,9 +89,9 @@ class State:
             setprofile(None)
         sys.setrecursionlimit(self.depth)
         sys.stdout, sys.stderr = self.outputs
-        for owner, name, value in self.changed() if self.found is None else self.found:
+        for owner, name, value in self.changed() if self.known_changes is None else self.known_changes:
             delattr(owner, name) if value is None else setattr(owner, name, value)
-        self.found, if_it_is_there = [], contextlib.suppress(Exception)
+        self.known_changes, if_it_is_there = [], contextlib.suppress(Exception)
         warnings.filters[:] = self.filters
         with if_it_is_there:
             os.chdir(self.folder)

@@ -11,7 +11,7 @@ NOTEBOOK = "__main__"  # the module in which cells run
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 SEQUENCES = (list, deque, bytearray)
 EMPTY = CellType()
-MOST = 10_000  # most visited objects, and most items of one object; more would take longer than a test
+MOST = 10_000  # largest number of visited objects, and of items of one object; more would take longer than a test
 
 
 class Memory:

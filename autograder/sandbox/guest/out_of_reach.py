@@ -80,12 +80,15 @@ def closed(function: Callable) -> Callable:
 
 
 def sender(channel: object, key: bytes) -> Callable[[bytes], None]:
-    """Return a function that sends a message with the agent's seal, made from the key and the number of messages before."""
-    keyed, write, alone, count = hashlib.blake2b(key=key, digest_size=SEAL), channel.sendall, RLock(), 0
+    """Return a function that sends a message with the agent's seal.
+
+    The seal is made from the key, the number of earlier messages and the message.
+    """
+    keyed, write, lock, count = hashlib.blake2b(key=key, digest_size=SEAL), channel.sendall, RLock(), 0
 
     def send(message: bytes) -> None:
         nonlocal count
-        with alone:
+        with lock:
             seal = keyed.copy()
             seal.update(count.to_bytes(8, "big"))
             seal.update(message)

@@ -64,18 +64,18 @@ class Recorder:
         for name in (SEEN, STORED, AT):
             self.namespace.pop(name, None)
 
-    def found(self):
+    def record(self):
         """Return the record as plain values.
 
         Returns:
             rows: For each value in order: line, name of the function, text, kind, the rows that it was made of, its array
-                (None if it has none), and the line of the outermost function that ran then (0 if it is the same
-                one). The kind is "value", "variable", "part" (changed in place) or "return".
+                (None if it has none), and the line at which the outermost function was (0 if that is the same
+                function). The kind is "value", "variable", "part" (changed in place) or "return".
             returned: The row that the outermost function returned last; -1 if none.
-            open: The rows of operands that made no value: those of the expression that raised an error.
+            open: The rows of the operands of the expression that raised an error.
             items: The rows of the items that it returned.
             at: The line of the statement that began last, the name of its function, the outermost line as above, and the
-                lines that set the attributes of `self` that it reads.
+                lines that set the attributes of `self` that the statement reads.
         """
         at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": "", "owner": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # a function was called to check something
@@ -159,8 +159,8 @@ class Recorder:
         for item in list(value.values() if type(value) is dict else value)[:20]:
             known = self.origin.get(id(item))
             if known is None or not self._unchanged(known, item):
-                behind = [*self._changes_of(item), *([] if known is None else [known])]
-                known = self._add(k, behind or operands, item)
+                sources = [*self._changes_of(item), *([] if known is None else [known])]
+                known = self._add(k, sources or operands, item)
             found.append(known)
         return found
 
@@ -327,7 +327,7 @@ def _codes(code):
 
 
 def _alike(one, other):
-    """Whether two code objects are equal: a file may have changed since."""
+    """Whether two code objects are equal: a file may have changed after its code was compiled."""
     kind = type(one)
     same = all(getattr(one, name) == getattr(other, name) for name in ("co_code", "co_names", "co_varnames"))
     pairs = list(zip(one.co_consts, other.co_consts))

@@ -9,9 +9,9 @@ import os
 
 
 def unwritten(error):
-    """Return the names of the called function and of the unwritten one in which it ended; [] for any other error.
+    """Return two names: the called function, and the unwritten function that raised the error; [] for any other error.
 
-    The two names are equal if the answer itself is not written. They differ if it calls another one that is not.
+    The two names are equal if the called function itself is not written. They differ if it calls an unwritten function.
     """
     if hasattr(error, "unwritten"):  # the agent in the sandbox has looked already
         return error.unwritten

@@ -86,7 +86,8 @@ def enter_sandbox(request: dict) -> None:
 def supervise_child(child: int) -> None:
     """In the parent of a fork: close all files but the log, reap orphans, end with the child. In the child: return.
 
-    When nobody can read the log any more, the grader was killed. Then the parent ends too, because the agent may go on.
+    When nobody can read the log any more, the grader was killed. Then the parent ends too. Otherwise the agent might
+    continue.
     """
     die_with_parent()
     if child:

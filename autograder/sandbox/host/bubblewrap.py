@@ -1,4 +1,4 @@
-"""The sandbox: a kernel under bubblewrap that sees the system and Python read-only, and neither network nor course.
+"""The sandbox: a kernel under bubblewrap. It sees the system and Python read-only. It sees no network and no course.
 
 If root runs the grader, the kernel gets its own user id, which owns nothing. If another user runs the grader, the
 kernel keeps this user's id inside a user namespace that shows none of the user's files. In both cases the kernel has
@@ -409,8 +409,8 @@ def _installed() -> list[str]:
 def _files_of_kernels() -> list[str]:
     """Return a few files that a kernel needs, by their paths in a sandbox, to check that its user may read them."""
     packages = ("IPython", *dict.fromkeys(module.split(".")[0] for module in SLOW))
-    found = [spec.origin for spec in map(importlib.util.find_spec, packages) if spec is not None]
-    return [sys.executable, os.__file__, *filter(None, found), *(f"/grader/{name}" for name in INSIDE)]
+    origins = [spec.origin for spec in map(importlib.util.find_spec, packages) if spec is not None]
+    return [sys.executable, os.__file__, *filter(None, origins), *(f"/grader/{name}" for name in INSIDE)]
 
 
 def _own_user() -> int | None:
@@ -432,7 +432,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as ipykernel sets it
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        # With this variable torch.compile returns its argument, because compiling would take longer than a call may.
+        # With this variable torch.compile returns its argument, because compiling would exceed the time limit of a call.
         "TORCH_COMPILE_DISABLE": "1",
         "GRADING": "1",  # tells a notebook to skip long work, such as training
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}

@@ -24,7 +24,7 @@ class Group:
     folders: tuple[Path, ...]
 
     def add(self, processes: Iterable[int]) -> None:
-        """Put processes, and all that they will start, into the group. The memory that they have already does not count."""
+        """Put processes, and all that they will start, into the group. Memory that they used before does not count."""
         for process in processes:
             for folder in self.folders:
                 with contextlib.suppress(ProcessLookupError):  # it has ended
@@ -41,11 +41,11 @@ class Group:
     def remove(self) -> None:
         """Remove the group after its processes were ended. The system may need a moment to see that they are gone."""
         deadline = time.monotonic() + 1.0
-        while any(map(_stays, self.folders)) and time.monotonic() < deadline:
+        while any(map(_remains, self.folders)) and time.monotonic() < deadline:
             time.sleep(0.001)
 
 
-def _stays(folder: Path) -> bool:
+def _remains(folder: Path) -> bool:
     """Try to remove a folder; return whether it is still there."""
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -21,13 +21,13 @@ from autograder.sandbox.host.questions import answer, text_of
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
 MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
-PATIENCE = 0.1  # seconds between two looks at clock, memory and life of the kernel
+PATIENCE = 0.1  # seconds between two checks of the kernel: its time, its memory, and whether it is alive
 QUICK = 0.02  # seconds; after a shorter call the kernel needs no check
 MAX_REACHED = 10  # reported attempts of one kernel's code to reach the agent
 MAX_IN_LINE = 10  # on a busy machine a request may last this many times its limit
 
 
-DEAF = "The code closed its connection to the grader, or sent over it what is no message."
+DEAF = "The code closed its connection to the grader, or sent something over it that is not a message."
 DIED = "The kernel died: the code ended its own process, or used more memory than it may."
 
 

@@ -178,7 +178,7 @@ class Function(Likeness):
         self.__name__, self._remote = name, _Remote(call, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the student's function with plain values and with stand-ins for our functions, which ask us for their values."""
+        """Call the student's function with plain values. Stand-ins that ask us for values replace our functions."""
         return self._remote.run(self.__name__, arguments, keywords)[0]
 
     def try_on(self, candidate: Callable[..., Any]) -> None:
@@ -197,7 +197,7 @@ class Function(Likeness):
     def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of ours in the sandbox, with the student's function and plain values; return its values.
 
-        The file of our function runs there again, so that it uses no name of the notebook. Its values decide no result.
+        The file of our function runs there again, so that it uses no name of the notebook. A test judges the values.
         """
         content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
         reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
@@ -234,7 +234,7 @@ class _RemoteRecorder:
         finally:
             self._remote.extra = False
 
-    def found(self) -> Any:
+    def record(self) -> Any:
         """Return the record, which may hold any plain values."""
         return self._record
 
@@ -247,7 +247,7 @@ class _RemoteRecorder:
 
 @cache
 def _standing_alone(name: str) -> str:
-    """Return the texts of the modules of ours that a module imports, and then its own text.
+    """Return the text of a module of ours, after the texts of those modules of ours that it imports.
 
     The text runs where our modules cannot be imported.
     """
@@ -352,13 +352,13 @@ class _Link(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         reply = ctx.remote.ask("backward", graph=ctx.graph, gradients=list(gradients))
-        found = reply.get("gradients")
-        if not isinstance(found, list) or len(found) != len(ctx.shapes):
+        at_leaves = reply.get("gradients")
+        if not isinstance(at_leaves, list) or len(at_leaves) != len(ctx.shapes):
             raise BadReply("the reply's gradients do not fit")
-        for gradient, shape in zip(found, ctx.shapes):
+        for gradient, shape in zip(at_leaves, ctx.shapes):
             if gradient is not None and (not isinstance(gradient, torch.Tensor) or gradient.shape != shape):
                 raise BadReply("a gradient in the reply has another shape")
-        return None, None, None, None, *found, *([None] * ctx.rest)
+        return None, None, None, None, *at_leaves, *([None] * ctx.rest)
 
 
 def _error(reply: dict[str, Any]) -> Exception:

@@ -16,7 +16,7 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 
 @cache
 def text_of(replacement_class: type) -> str:
-    """Return the text that makes a class in the sandbox. A module cannot stay with the grader, as a function can.
+    """Return the text that makes a class in the sandbox. A function can stay with the grader, but a PyTorch module cannot.
 
     The text is the class, what it uses of its file, and the file's imports from other packages. The notebook
     gives the classes in `solutions`: for these, the text is the class alone.
@@ -35,7 +35,7 @@ def text_of(replacement_class: type) -> str:
 
 
 def answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
-    """Answer a question of the student's function, which has `size` bytes, with the values of an earlier exercise."""
+    """Answer a question of the student's function with values of an earlier exercise. The question has `size` bytes."""
     try:
         if size > MAX_QUESTION:
             raise ValueError(f"a question has at most {MAX_QUESTION:,} bytes")
@@ -64,8 +64,8 @@ def _gradients(
         pairs = zip(results, gradients, strict=True)
         # A sum as in `inside._backward`. A gradient larger than its result is an error, and is not broadcast.
         total = sum((result * gradient.expand_as(result)).sum() for result, gradient in pairs)
-    found = torch.autograd.grad(total, leaves, allow_unused=True)
-    of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, found, strict=True)}
+    at_leaves = torch.autograd.grad(total, leaves, allow_unused=True)
+    of_leaf = {id(leaf): gradient for leaf, gradient in zip(leaves, at_leaves, strict=True)}
     return [of_leaf.get(id(value)) for value in values]
 
 

@@ -21,8 +21,8 @@ from autograder.recognition import DEFINITIONS, parsed
 from autograder.sandbox.host.proxy import Function
 
 Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
-# Names to which a cell that is not an answer may assign by mistake; `_taken` adds the names of the answers.
-TAKEN = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
+# Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
+RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
 # The names that tests have before the set-up cell; `own_module` in that cell uses `_compiled_once`.
 NAMES = {"__name__": "tests", "_compiled_once": compiled}
 MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
@@ -41,9 +41,10 @@ class Judge:
         self.student, self.run_test = student, run_test
         self.namespace: dict[str, Any] = dict(NAMES)
         self.setup: NotebookNode | None = None
-        self.apart: _Apart | None = None
+        self.clean_run: _CleanRun | None = None
         self.blamed: list[str] = []  # the message about the cell that made tests fail
-        self.in_vain: set[tuple[str, ...]] = set()  # functions whose tests also fail without the student's own cells
+        # Functions whose tests also fail without the student's own cells
+        self.wrong_functions: set[tuple[str, ...]] = set()
 
     def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
         """Run the set-up cell, which defines what tests share; return its outputs."""
@@ -53,8 +54,8 @@ class Judge:
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error."""
         outputs, error = self.run_test(cell, self.namespace, self.student)
-        taken = _taken(self.student.met)
-        suspects = [each for each in self.student.ran if each.own and _acts(each.source, taken)]
+        reserved = _reserved(self.student.met)
+        suspects = [each for each in self.student.ran if each.own and _does_more_than_define(each.source, reserved)]
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
         if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
@@ -62,32 +63,32 @@ class Judge:
         functions = tuple(  # this leaves out the module of checks, which a hidden test names too
             word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
         )
-        if functions in self.in_vain:
+        if functions in self.wrong_functions:
             return outputs, error
-        self.apart = self.apart or _Apart(self, [])
-        shown, still = self.apart.test(cell)
-        if still is not None:
-            self.in_vain.add(functions)
+        self.clean_run = self.clean_run or _CleanRun(self, [])
+        clean_outputs, clean_error = self.clean_run.test(cell)
+        if clean_error is not None:
+            self.wrong_functions.add(functions)
             return outputs, error
         if not self.blamed:
-            self.blamed.append(_said_of(_to_blame(suspects, lambda some: self._passes_with(some, cell))))
-        return [*shown, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
+            self.blamed.append(_message_about(_find_culprits(suspects, lambda some: self._passes_with(some, cell))))
+        return [*clean_outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
 
     def _passes_with(self, whole: list[Any], cell: NotebookNode) -> bool:
-        apart = _Apart(self, whole)
+        clean_run = _CleanRun(self, whole)
         try:
-            return apart.test(cell)[1] is None
+            return clean_run.test(cell)[1] is None
         finally:
-            apart.session.close()
+            clean_run.session.close()
 
     def close(self) -> None:
         """End all kernels."""
         self.student.close()
-        if self.apart is not None:
-            self.apart.session.close()
+        if self.clean_run is not None:
+            self.clean_run.session.close()
 
 
-class _Apart:
+class _CleanRun:
     """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
 
     def __init__(self, judge: Judge, whole: list[Any]) -> None:
@@ -101,30 +102,30 @@ class _Apart:
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
-        taken = _taken(self.student.met)
+        reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
             if not (each.answers or each.plain or each in self.whole):
-                each = replace(each, source=_definitions_of(each.source, taken))
+                each = replace(each, source=_definitions_of(each.source, reserved))
             if each.source.strip():
                 self.session.run(each)
         self.done = len(self.student.met)
         return self.run_test(cell, self.namespace, self.session)
 
 
-def _taken(cells: list[Any]) -> set[str]:
+def _reserved(cells: list[Any]) -> set[str]:
     """Return the names that only answers, Python and libraries should have."""
     answers = (each.source for each in cells if each.answers)
-    return TAKEN.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
+    return RESERVED.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
 
 
-def _definitions_of(source: str, taken: set[str]) -> str:
+def _definitions_of(source: str, reserved: set[str]) -> str:
     """Return what a cell defines: functions, classes, imports, and names to which it assigns without a call."""
-    return "\n".join(ast.unparse(each) for each in _statements(source) if _defines(each, taken))
+    return "\n".join(ast.unparse(each) for each in _statements(source) if _defines(each, reserved))
 
 
-def _acts(source: str, taken: set[str]) -> bool:
+def _does_more_than_define(source: str, reserved: set[str]) -> bool:
     """Whether a cell does more than define names."""
-    return not all(_defines(each, taken) for each in _statements(source))
+    return not all(_defines(each, reserved) for each in _statements(source))
 
 
 def _statements(source: str) -> list[ast.stmt]:
@@ -133,15 +134,15 @@ def _statements(source: str) -> list[ast.stmt]:
     return [] if tree is None else [each for each in tree.body if not isinstance(each, ast.Pass)]
 
 
-def _defines(statement: ast.stmt, taken: set[str]) -> bool:
+def _defines(statement: ast.stmt, reserved: set[str]) -> bool:
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         calls = any(isinstance(part, ast.Call) for part in ast.walk(statement))
-        return not calls and all(isinstance(each, ast.Name) and each.id not in taken for each in targets)
+        return not calls and all(isinstance(each, ast.Name) and each.id not in reserved for each in targets)
     return isinstance(statement, DEFINITIONS)
 
 
-def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
+def _find_culprits(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
     """Return the cell that made a test fail, or a few cells that include it if the search takes too many kernels.
 
     Args:
@@ -156,7 +157,7 @@ def _to_blame(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> 
     return suspects[low:high]
 
 
-def _said_of(cells: list[Any]) -> str:
+def _message_about(cells: list[Any]) -> str:
     """Say which cell made tests fail, by its first line, which a student recognises."""
     lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
     which = (

@@ -7,9 +7,9 @@ import pytest
 from conftest import SEED, assignment_of, repaired
 from sample_class import answer, fill_in
 
-from autograder.grade import apart
-from autograder.grade.apart import TAKEN, _acts, _definitions_of, _to_blame
+from autograder.grade import retest
 from autograder.grade.execute import Execution, execute
+from autograder.grade.retest import RESERVED, _definitions_of, _does_more_than_define, _find_culprits
 
 # This cell makes every call of a layer fail. The method is in no list of restored names.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
@@ -73,17 +73,17 @@ def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.Mon
     """Does a wrong answer stay wrong, whatever own cells do, and is it tried without them only once for all tests?"""
     made = []
 
-    class Counted(apart._Apart):
+    class Counted(retest._CleanRun):
         def __init__(self, *arguments: Any) -> None:
             made.append(self)
             super().__init__(*arguments)
             self.tests = 0
 
-        def test(self, cell: nbformat.NotebookNode) -> apart.Tested:
+        def test(self, cell: nbformat.NotebookNode) -> retest.Tested:
             self.tests += 1
             return super().test(cell)
 
-    monkeypatch.setattr(apart, "_Apart", Counted)
+    monkeypatch.setattr(retest, "_CleanRun", Counted)
 
     def zeros(notebook: nbformat.NotebookNode) -> None:
         answer(notebook, "softmax").source = "def softmax(scores, axis=-1):\n    return np.zeros_like(scores)"
@@ -108,9 +108,9 @@ def test_cell_to_blame_is_found(bad: int) -> None:
         asked.append(len(some))
         return bad not in some
 
-    assert _to_blame(list(range(7)), passes_with) == [bad]
+    assert _find_culprits(list(range(7)), passes_with) == [bad]
     assert len(asked) <= 3
-    found = _to_blame(list(range(1000)), passes_with)
+    found = _find_culprits(list(range(1000)), passes_with)
     assert bad in found and len(found) <= 63
 
 
@@ -131,7 +131,7 @@ np = list = 3
 softmax = WIDTH
 helper(3)
 for x in range(3): print(x)"""
-    kept = _definitions_of(source, {*TAKEN, "softmax"})
+    kept = _definitions_of(source, {*RESERVED, "softmax"})
     assert kept.splitlines() == [
         "import numpy as np",
         "from torch import nn",
@@ -141,6 +141,6 @@ for x in range(3): print(x)"""
         "class Net(nn.Module):",
         "    pass",
     ]
-    assert not _acts(kept, TAKEN)
-    assert _acts(source, TAKEN)
-    assert _definitions_of("not Python at all", TAKEN) == ""
+    assert not _does_more_than_define(kept, RESERVED)
+    assert _does_more_than_define(source, RESERVED)
+    assert _definitions_of("not Python at all", RESERVED) == ""

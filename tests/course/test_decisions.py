@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from autograder.cli import app
 from autograder.course.course import NEEDS_A_LOOK, Course, Result
+from autograder.course.decisions import Decision, read_decisions, write_decision
 from autograder.course.forget import forget
-from autograder.course.settled import Decision, read_decisions, write_decision
 
 QUESTION = "Text was found below the question: is it the answer?"
 
@@ -62,13 +62,15 @@ def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monke
 
 
 def test_states_of_earlier_versions_are_read(course: Course) -> None:
-    """Is a result with the state's old name read under the new name, settled or not?"""
+    """Is a result with old names of the state and of a field read under the new names, settled or not?"""
     old = "graded after mending"  # codespell:ignore mending
     result = Result("ada", NAME, old, content="digest", questions=[QUESTION])
     result.ask(None)
     course.save_result(result)
+    path = course.result_path("ada", NAME)
+    path.write_text(path.read_text(encoding="utf-8").replace('"settled_state"', '"otherwise"'), encoding="utf-8")
     kept = course.load_result("ada", NAME)
-    assert (kept.state, kept.otherwise) == (NEEDS_A_LOOK, "graded after repair")
+    assert (kept.state, kept.settled_state) == (NEEDS_A_LOOK, "graded after repair")
     kept.ask(Decision([QUESTION], "digest"))
     course.save_result(kept)
     assert course.load_result("ada", NAME).state == "graded after repair"
