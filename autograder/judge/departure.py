@@ -102,16 +102,12 @@ def names_around(written):
 def departure(record, arguments, got, expected, steps):
     """Say where a record departs from the steps. The other arguments are as in a case."""
     rows, returned, items, waiting, at = _read(record)
-    if "error" in expected:
-        return None
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
+    if "error" in expected:
+        return _of_other_error(raised, expected) if raised else None
     if got.get("text", "").startswith("returned ") and (rows or at[0]):
-        return _of_kind(
-            rows[returned] if rows and returned >= 0 else _Row(at[0], at[1], "the result", "", [], None, at[2])
-        )
-    if not rows or ("error" in got and raised is None):
-        return raised
-    if steps is None:
+        return _of_type(rows[returned]) if rows and returned >= 0 else _of_type(_Row(*at[:2], "", "", [], None, at[2]))
+    if not rows or ("error" in got and raised is None) or steps is None:
         return raised
     known = _Steps(steps, expected["arrays"], arguments)
     kinds = [known.kind_of(row.value) for row in rows]
@@ -120,7 +116,7 @@ def departure(record, arguments, got, expected, steps):
     reached = _reached(rows, waiting or [len(rows) - 1] if raised or returned < 0 else [returned])
     suspect = _suspect(rows, kinds, cleared, reached)
     if raised is not None:
-        if suspect is None and not raised.outer:
+        if suspect is None and not raised.outer and got["error"] in ("RuntimeError", "ValueError"):  # shapes do not fit
             return _skipped_before(rows, kinds, waiting, known, raised) or raised
         if suspect is None or kinds[suspect][0] == ORDER:
             return raised
@@ -250,7 +246,7 @@ class _Steps:
         sums = _sums(value) if alike else None
         for place in alike:
             if _near(sums, self.sums[place], 1e-3, 1e-3).all() and _transposed(value, self.steps[place][1]) is not None:
-                return STEP, place, None
+                return (UNKNOWN, None, None) if _is_half(value, self.steps[place][1]) else (STEP, place, None)
         few = value.ravel()[:50]
         if value.size > 1 and len(set(few.tolist())) <= 2 and len(np.unique(value)) <= 2:
             return NOTHING, None, None
@@ -310,6 +306,12 @@ def _transposed(value, step):
         if _close(value, step.transpose(axes)):
             return axes
     return None
+
+
+def _is_half(value, step=None):
+    """Whether the numbers of a value have half precision; with `step`, only if the numbers of this step have not."""
+    half = value.size > 1 and np.array_equal(value.astype(np.float16), value, equal_nan=True)
+    return half and (step is None or not _is_half(step))
 
 
 def _among(value, numbers):
@@ -521,7 +523,7 @@ def _of_results(rows, kinds, results, known):
         same = [n for n in range(j, len(rows)) if rows[n].kind == "variable" and rows[n].value is not None]
         same = [n for n in same if np.array_equal(rows[n].value, rows[j].value, equal_nan=True)]
         row = rows[same[-1] if same else j]
-        text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}, but you return it as {due.split(' ', 3)[3]}."
+        text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}, but you return this value as {due.split(' ', 3)[3]}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -535,7 +537,8 @@ def _of_shape(rows, results, known):
         while same := [i for i in rows[j].operands if getattr(rows[i].value, "shape", None) == value.shape]:
             j = min(same)
         row = rows[_named(rows, j)]
-        text = f"Line {row.line}: {row.quoted} has shape {value.shape}. The right {name.replace('_', ' ')} has shape {right.shape}."
+        noun = name.replace("_", " ")
+        text = f"Line {row.line}: {row.quoted} has shape {value.shape}. The shape of the right {noun} is {right.shape}."
         return Departure(text, row.line, None, row.function, row.outer)
     return None
 
@@ -566,6 +569,9 @@ def _fact(row, kind, known, after):
     if kind[0] == ROWS:
         return f" It equals {_noun(known, kind[1])} except for a constant in each row."
     value, facts = _real(row.value), []
+    alike = [step for _, step, _ in known.steps if step.shape == value.shape and _near(value, step, 2e-3, 1e-3).all()]
+    if any(_is_half(value, step) for step in alike):
+        return " Its numbers have only half precision (float16)."
     strange = np.sum(np.isnan(value) | (value == np.inf))
     if strange:
         return f" Of its {value.size} numbers, {strange} are NaN or infinite."
@@ -607,14 +613,23 @@ def _of_last(rows, kinds, returned, known):
         sentence = f"all known steps before it are right, but {row.quoted} gives other values, or another order"
     elif value is not None and any(value.size == right.size for right in known.results.values()):
         sentence = f"{row.quoted} holds values of the arguments, in a wrong order or shape"
+        if len(_lines_before(rows, kinds, returned)) > MAX_BEFORE:
+            return Departure("The result holds values of the arguments, in a wrong order or shape.")
     else:
         return None
     return Departure(f"Line {row.line}: {sentence}.", row.line, None, row.function, row.outer)
 
 
-def _of_kind(row):
+def _of_type(row):
     """Say that the returned value has a wrong type."""
-    return Departure(f"Line {row.line}: {row.quoted} has a wrong type.", row.line, None, row.function, row.outer)
+    name = row.quoted if row.text else "the result"
+    return Departure(f"Line {row.line}: {name} has a wrong type.", row.line, None, row.function, row.outer)
+
+
+def _of_other_error(raised, expected):
+    """Say which line raised an error in place of the specified one."""
+    text = f"{raised.text}\nCheck the arguments before this line, and raise {expected['error']}."
+    return Departure(text, raised.line, None, raised.function, raised.outer, raised=True)
 
 
 def _of_error(rows, waiting, at, got):

@@ -67,6 +67,12 @@ CHANGED = [
     ("w = exponentials /", "w = 0.1 + exponentials /", 11, "Its rows sum to 1."),
     ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "Line 12: `w @ values` is the output."),
     ("return w @ values, w", "return w @ values @ values, w", 12, "has shape"),
+    ("return w @ values, w", "return w @ values, (w + exponentials)[..., :2]", 12, "`(w + exponentials)[..., :2]`"),
+    ("return w @ values, w", "return w @ values, w[..., :2]", 12, "`w[..., :2]` has shape (5, 2)."),
+    ("return w @ values, w", "return w @ values, np", 12, "has a wrong type."),
+    ("return w @ values, w", "return 1 .real.flat", 12, "Line 12 of attention raised the error."),
+    ("w = exponentials /", "w = exponentials.astype(np.float16) /", 11, "half precision"),
+    ('raise ValueError("widths differ")', 'queries["widths"]', 6, "before this line, and raise ValueError."),
     (
         "exponentials = np.exp(",
         "exponentials = np.cos(",
