@@ -129,8 +129,10 @@ def departure(record, arguments, got, expected, steps):
         other = _suspect(rows, kinds, cleared, range(len(rows) if suspect is None else suspect))
         suspect = suspect if other is None else other
     if suspect is None and returned >= 0:
-        results = dict(zip(got["arrays"], items or [returned]))
-        place = _of_results(rows, kinds, results, known) or _of_shape(rows, results, known)
+        results = {
+            name: j for name, j in zip(got["arrays"], items or [returned]) if _is_result(rows[j], got["arrays"][name])
+        }
+        place = _of_results(rows, kinds, results, known) or _of_shape(rows, kinds, results, known)
         return place or _of_last(rows, kinds, returned, known)
     if suspect is None:
         return None
@@ -513,6 +515,11 @@ def _skipped_before(rows, kinds, waiting, known, raised):
     return None
 
 
+def _is_result(row, result):
+    """Whether a test's result is a value as the function returned it: a test may also compute results, as a gradient."""
+    return row.value is not None and _close(_real(row.value), _real(result))
+
+
 def _of_results(rows, kinds, results, known):
     """Say which result is a known step other than the expected one. `results` holds the rows of the results."""
     for name, j in results.items():
@@ -528,13 +535,15 @@ def _of_results(rows, kinds, results, known):
     return None
 
 
-def _of_shape(rows, results, known):
-    """Say which line gives a result its wrong shape."""
+def _of_shape(rows, kinds, results, known):
+    """Say which line gives a result its wrong shape. The line may use a right value of this shape."""
     for name, j in results.items():
         right, value = known.results.get(name), rows[j].value
         if right is None or value is None or value.shape == right.shape:
             continue
         while same := [i for i in rows[j].operands if getattr(rows[i].value, "shape", None) == value.shape]:
+            if kinds[min(same)][0] in (GIVEN, STEP, ROWS):
+                break
             j = min(same)
         row = rows[_named(rows, j)]
         noun = name.replace("_", " ")

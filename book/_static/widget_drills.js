@@ -13,7 +13,7 @@
     ["The dot product of the vectors A and B", [[4], [4]], "i,i->"],
     ["The outer product of A and B, with the axis of B first", [[3], [4]], "i,j->ji"],
     ["The vector A times the matrix B", [[3], [3, 4]], "i,ij->j"],
-    ["Each row of B, times its number in A", [[3], [3, 4]], "i,ij->ij"],
+    ["Row i of B times number i of A, for each i", [[3], [3, 4]], "i,ij->ij"],
     ["The dot product of each column of A with the same column of B", [[3, 4], [3, 4]], "ij,ij->j"],
     ["A with its last axis moved to the front", [[2, 3, 4]], "bij->jbi"],
     ["Values mixed by weights, in each head: A is (head, query, key), B is (head, key, component)", [[2, 3, 5], [2, 5, 4]], "hij,hje->hie"],

@@ -11,7 +11,7 @@
 #
 # You write four functions: the softmax, attention, self-attention, and the gradient of attention.
 # None of them needs more than ten lines.
-# In each function you can make mistakes that keep every shape and that nobody notices in training.
+# In each function you can make mistakes that keep every shape and raise no error.
 # The tests below tell you which mistake you made.
 # The chapters [Softmax](book/softmax.md), [Attention](book/attention.md) and
 # [The gradient of attention](book/attention_gradient.md) explain everything that you need.
@@ -65,9 +65,9 @@ run_tests("softmax", softmax)
 # %% [markdown]
 # ## 2 Attention
 #
-# Each query is compared with all the keys.
-# The softmax turns these scores into weights, and the weights mix the values.
-# The scores are divided by $\sqrt d$, where $d$ is the width of one query.
+# Each query is compared with all the keys by dot products.
+# The dot products are divided by $\sqrt d$, where $d$ is the width of one query: these are the scores.
+# The softmax turns the scores into weights, and the weights mix the values.
 # A mask says which keys a query may look at.
 # Any number of axes may come before the last two: a batch of images, a batch of heads, or no axis at all.
 #
@@ -77,7 +77,7 @@ run_tests("softmax", softmax)
 # `@` multiplies the last two axes and broadcasts the others.
 # Give a hidden key the score $-\infty$, because $e^{-\infty} = 0$.
 # What are the weights of a row in which every score is $-\infty$?
-# The specification says what to do then.
+# The docstring of `attention` is its specification: it says what to do then.
 #
 # </details>
 
@@ -266,7 +266,7 @@ run_tests("attention_backward", attention_backward)
 # The section [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks.
 # Write the step for one block.
 # It takes `largest`, `total` and `mixed` after the earlier blocks, and returns them after this block.
-# It works for all queries at once, with leading axes and hidden keys.
+# It works for all queries at once and with leading axes, and the score of a hidden key is $-\infty$.
 #
 # <details><summary>Hint</summary>
 #
