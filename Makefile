@@ -12,7 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo        everything once: install, build, grade a sample class, show the scores"
-	@echo "make test        every module and every promise once"
+	@echo "make test        every module once; test-book, test-all and test-debian13 test more"
+	@echo "make test-book   build the book, and open every page in a browser"
 	@echo "make test-all    the whole test suite: all attacks on both kinds of kernels, more seeds, kills and settings"
 	@echo "make test-debian13  make demo and make test on Debian 13, as root by debootstrap in a namespace of its own"
 	@echo "make setup       install into .venv"
@@ -54,6 +55,9 @@ lint: setup
 
 test: .venv/.browser lint
 	$(PYTEST) -m "not deep"
+
+test-book: .venv/.browser
+	$(PYTEST) tests/publish/test_book.py
 
 test-all: .venv/.browser lint
 	KERNELS=forked $(PYTEST)
@@ -97,4 +101,4 @@ formgrader: setup
 	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.report.rubric.ShowRubrics $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo lint test test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-book test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup, Tag
-from conftest import ALL, deep_is_asked, find_violations, in_a_thread, soon
+from conftest import ALL, find_violations, in_a_thread
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
@@ -26,15 +26,13 @@ from autograder.judge.exercise import exercises_of
 from autograder.publish.book import build_book
 from autograder.publish.chapters import build_chapters, read_book
 
+pytestmark = pytest.mark.deep  # the chapters run for two minutes; `make test-book` runs this file alone
 HTML = ROOT / "_build" / "html"
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 ENTRIES = [entry for part in TOC["parts"] for entry in part["chapters"]]
 CHAPTERS = [TOC["root"], *(each["file"] for entry in ENTRIES for each in (entry, *entry.get("sections", ())))]
 PAGES = [*CHAPTERS, "search", "genindex"]
-# These pages have every kind of part; only the deep suite opens the others in a browser.
-SOON = (TOC["root"], "book/softmax", "book/1_attention_exercise", "book/attacks", "search")
-OPENED = soon(PAGES, *SOON)
 TEXTS = {name: (ROOT / f"{name}.md").read_text(encoding="utf-8") for name in CHAPTERS}
 EXECUTABLE = [name for name in CHAPTERS if "\nkernelspec:" in TEXTS[name][:400]]
 LOCAL = ("data:", "blob:")  # allowed in addition to the site itself
@@ -59,14 +57,13 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def site(request: pytest.FixtureRequest) -> Iterator[str]:
+def site() -> Iterator[str]:
     """Build the book as `make book` does, serve it on loopback, and return its address.
 
-    The deep suite writes all pages again: otherwise a file that is no longer made would still be there.
+    All pages are written again: otherwise a file that is no longer made would still be there.
     """
-    if deep_is_asked(request):
-        shutil.rmtree(HTML, ignore_errors=True)
-        (ROOT / "_build" / ".stamp").unlink(missing_ok=True)
+    shutil.rmtree(HTML, ignore_errors=True)
+    (ROOT / "_build" / ".stamp").unlink(missing_ok=True)
     in_a_thread(build_book)
 
     class Quiet(SimpleHTTPRequestHandler):
@@ -176,24 +173,19 @@ def places(path: Path) -> dict[str, Tag]:
     return {element["id"]: element for element in parse(path).find_all(id=True)}
 
 
-def test_every_chapter_is_in_the_contents() -> None:
-    """Does _toc.yml list every chapter in book/?"""
-    assert {path.stem for path in (ROOT / "book").glob("*.md")} == {Path(name).name for name in CHAPTERS}
-
-
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_logs_nothing(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page load without an error or a warning in the browser's console?"""
     assert visit(name).messages == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_needs_no_other_host(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page load without a request to any other host?"""
     assert visit(name).strangers == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> None:
     """Is every equation MathML in its own font, with drawn roots, and no TeX left in it or in the prose?"""
     survey = visit(name).survey
@@ -208,13 +200,13 @@ def test_page_renders_equations(name: str, visit: Callable[[str], Visit]) -> Non
 WITH_EQUATIONS = [name for name, text in TEXTS.items() if equations_in(text)]
 
 
-@pytest.mark.parametrize("name", [each for each in OPENED if each.values[0] in WITH_EQUATIONS])
+@pytest.mark.parametrize("name", WITH_EQUATIONS)
 def test_chapter_has_equations(name: str, visit: Callable[[str], Visit]) -> None:
     """Does the browser find equations if the source has some? (If not, the test above checks nothing.)"""
     assert visit(name).survey["equations"] > 0
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     """Is every image loaded, does each figure have a caption, and do our figures state their conclusion in words?"""
     assert visit(name).survey["silent"] == []
@@ -223,25 +215,25 @@ def test_page_shows_images(name: str, visit: Callable[[str], Visit]) -> None:
     assert [image for image in images if image["ours"] and len(image["alt"]) < 20] == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_wakes_its_widgets(name: str, visit: Callable[[str], Visit]) -> None:
     """Has every place for a widget loaded its script?"""
     assert visit(name).survey["asleep"] == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_stands_still(name: str, visit: Callable[[str], Visit]) -> None:
     """Does nothing move while a page loads, except a line or two when the font of equations first arrives?"""
     assert visit(name).survey["moved"] < 0.25
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_is_accessible(name: str, audit: Callable[[str], Audit]) -> None:
     """Does axe find nothing on a page, including the theme's parts, with all folded parts open?"""
     assert audit(name).violations["light"] == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) -> None:
     """Is the dark theme dark, with enough contrast for all text?"""
     seen = audit(name)
@@ -250,7 +242,7 @@ def test_page_is_legible_in_dark_mode(name: str, audit: Callable[[str], Audit]) 
     assert seen.violations["dark"] == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
     """Does a page of 390 pixels show everything, and scroll sideways only in wide parts, by keyboard too?"""
     seen = visit(name)
@@ -259,7 +251,7 @@ def test_page_fits_a_phone(name: str, visit: Callable[[str], Visit]) -> None:
     assert seen.stuck == []
 
 
-@pytest.mark.parametrize("name", OPENED)
+@pytest.mark.parametrize("name", PAGES)
 def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], Visit]) -> None:
     """Is code complete on a desktop and on paper, and is an equation's number on its own line on a phone?"""
     seen = visit(name)
@@ -267,10 +259,7 @@ def test_page_shows_code_and_equations_whole(name: str, visit: Callable[[str], V
     assert seen.crowded == []
 
 
-HEAVY = ("book/patches", *(name for name in EXECUTABLE if name != "book/patches"))
-
-
-@pytest.mark.parametrize("name", soon(HEAVY))
+@pytest.mark.parametrize("name", EXECUTABLE)
 def test_page_is_light(name: str, page: Page, site: str) -> None:
     """Does a chapter that is read to its end load at most 500 kB, compressed as servers do?"""
     fetched: dict[str, int] = {}

@@ -57,6 +57,12 @@ def test_chapters_are_the_same_each_time() -> None:
     assert done.stdout == "".join(build_chapters(ROOT).values()).encode()
 
 
+def test_every_chapter_is_in_the_contents() -> None:
+    """Does _toc.yml list every chapter in book/?"""
+    listed = re.findall(r"(?:file|root): book/(\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    assert {path.stem for path in (ROOT / "book").glob("*.md")} == set(listed)
+
+
 def test_chapters_end_alike() -> None:
     """Does each chapter end with a short summary, four questions with folded answers, the exercise and further reading?"""
     chapters = {name: ROOT / "book" / f"{name}.md" for name, number in read_book(ROOT).chapters.items() if number}
