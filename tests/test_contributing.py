@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import soon
 
 from autograder.imports import ROOT
 
@@ -115,7 +114,8 @@ def test_files_that_the_guides_name_exist() -> None:
     assert [name for name in sorted(named - examples) if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
-@pytest.mark.parametrize("title", soon(("Add an exercise", "Add a mistake")))
+@pytest.mark.deep
+@pytest.mark.parametrize("title", ("Add an exercise", "Add a mistake"))
 def test_section_prints_what_it_says(copy: Path, title: str) -> None:
     """Do a section's commands, after its Python code, print the quoted text?"""
     commands = QUOTED.findall(SECTIONS[title])

@@ -86,6 +86,7 @@ def test_two_mistakes_get_a_name_or_a_line(name: str, one: str, other: str) -> N
     assert names or any(abs(line - changed) <= 1 for line in said for changed in lines)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["softmax", "attention"])
 def test_two_mistakes_never_make_a_third(name: str) -> None:
     """Do any two mistakes at once lose points, without the name of a third mistake?"""

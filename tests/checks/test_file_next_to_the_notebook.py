@@ -94,6 +94,7 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
     assert checkpoint._verdicts.get() is None
 
 
+@pytest.mark.deep
 def test_grade_takes_files_of_a_class(
     course: Course,
     file_assignment: Assignment,

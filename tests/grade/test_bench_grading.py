@@ -7,7 +7,7 @@ from pathlib import Path
 
 import bench_grading
 import pytest
-from conftest import ALL, soon
+from conftest import ALL
 
 from autograder.course.course import Assignment
 from autograder.grade.grade import load_assignment
@@ -46,7 +46,8 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("killed", soon((True, False)))
+@pytest.mark.deep
+@pytest.mark.parametrize("killed", (True, False))
 def test_measure_counts_every_process(tmp_path: Path, killed: bool) -> None:
     """Does a measurement count a process that outlives its parent, and a process in a killed sandbox?"""
     command = [sys.executable, "-c", BURN]

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sample_class
-from conftest import NAME, SEED, GradedClass, soon
+from conftest import NAME, SEED, GradedClass
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 from sample_class import submit
@@ -351,7 +351,8 @@ def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
 PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
 
 
-@pytest.mark.parametrize("students", soon((("goran",), PLAIN)))
+@pytest.mark.deep
+@pytest.mark.parametrize("students", (("goran",), PLAIN))
 def test_plain_nbgrader_gives_the_same_points(
     graded_class: GradedClass, tmp_path: Path, students: tuple[str, ...]
 ) -> None:

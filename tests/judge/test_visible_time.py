@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from conftest import ALL
 
 SECONDS = 2.0
@@ -41,6 +42,7 @@ print("torch._dynamo" in sys.modules)
 """
 
 
+@pytest.mark.deep
 def test_visible_test_is_quick() -> None:
     """Does each visible test take at most two seconds of a Colab processor in a fresh process?"""
     ran = subprocess.run([sys.executable, "-c", MEASURE, *ALL.values()], capture_output=True, text=True, check=True)

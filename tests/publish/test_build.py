@@ -129,7 +129,7 @@ SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLA
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
 SOON = ()  # 1_attention is always built completely; set-up cells of other assignments wait for `make test-all`
 WHERE = [  # settings, the seed of a simulated processor, and assignments whose set-up cells are made
-    pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor"),
+    pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor", marks=pytest.mark.deep),
     pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),
     pytest.param(SETTINGS, "", ALL.values(), id="other-settings-all", marks=pytest.mark.deep),
     pytest.param({}, "2", ALL.values(), id="another-processor", marks=pytest.mark.deep),

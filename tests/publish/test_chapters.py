@@ -115,6 +115,7 @@ def first_error(cells: list[str], hidden: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.deep
 def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
     """If torch.optim has no Muon, does the first cell that needs a newer PyTorch name the version?"""
     cells = [cell.source for cell in notebooks[ROOT / "book/training.ipynb"].cells if cell.cell_type == "code"]

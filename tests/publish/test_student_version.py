@@ -228,6 +228,7 @@ def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.deep
 def test_check_of_the_student_version_says_what_visible_tests_see(
     version: Path, assignment: Assignment, tmp_path: Path
 ) -> None:

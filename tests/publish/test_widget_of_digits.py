@@ -81,6 +81,7 @@ RUN = """async ([images, gain]) => {
 }"""
 
 
+@pytest.mark.deep
 def test_model_in_the_page_is_that_of_pytorch(reader: Page, models: tuple[ViT, ViT]) -> None:
     """Are the logits PyTorch's with the same rounded parameters, and does the model read digits as the full model does?"""
     full, rounded = models

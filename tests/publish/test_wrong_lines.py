@@ -151,6 +151,7 @@ def asked(page: Page) -> Riddle:
     return next(riddle for riddle in riddles() if riddle.name == name)
 
 
+@pytest.mark.deep
 def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
     """Can ten riddles be solved by keyboard, each with its mistake, maps and tests, and does the browser keep the score?"""
     page = open_widget("wrong_lines")
@@ -196,6 +197,7 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
     assert "0 of them found." in page.locator(".widget-left").text_content()
 
 
+@pytest.mark.deep
 def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
     """Does each riddle have the chosen part and difficulty, and does the page say if there is none?"""
     page = open_widget("wrong_lines", width=390)

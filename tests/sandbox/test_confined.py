@@ -73,6 +73,7 @@ def test_confinement_would_be_felt(course: Course) -> None:
     assert counted(run)["packets"] > 0 and counted(run)["left"] == ["x"]
 
 
+@pytest.mark.deep
 def test_grader_touches_no_network_and_writes_below_the_course_alone(course: Course, assignment: Assignment) -> None:
     """Are scores, feedback, report and exports made in the confinement, without a packet or a leftover temporary file?"""
     steps = [["grade", NAME], ["feedback", NAME], ["report", NAME], ["export", NAME, "--format", "csv"]]

@@ -182,6 +182,7 @@ def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> 
     assert kernel.closed
 
 
+@pytest.mark.deep
 def test_time_in_line_for_a_processor_is_not_the_students(
     start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
