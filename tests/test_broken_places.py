@@ -71,7 +71,7 @@ def test_read_only_course_is_said(course: Course) -> None:
     """Does the message name the file that cannot be written, and the fix?"""
     walls = ("--ro-bind", str(course.root), str(course.root))
     said = in_walls(course, *walls, command=f'"$1" -m autograder report {NAME} --course "$2"')
-    assert_one_line(said, f"{course.root}/report", "Read-only file system", "that you may read and write")
+    assert_one_line(said, f"{course.root}/report", "Read-only file system", "that you can read and write")
 
 
 def test_full_disk_is_said(course: Course, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_file_instead_of_a_folder_is_said(course: Course) -> None:
     ("change", "said"),
     [
         ("ALTER TABLE student DROP COLUMN last_name", 'another version of nbgrader: run "nbgrader db upgrade"'),
-        (None, "It is damaged, or something else"),
+        (None, "It is damaged, or is not a gradebook"),
     ],
     ids=["old", "no database"],
 )
@@ -140,7 +140,7 @@ def test_gradebook_that_cannot_be_read_is_said(
         with sqlite3.connect(path) as database:
             database.execute(change)
     else:
-        path.write_text("this is no database, but a text " * 100)
+        path.write_text("this is a text, not a database " * 100)
     error = stopped("report", NAME, "--course", str(course.root))
     assert_one_line(error, str(path), said)
     assert "full" not in error

@@ -45,7 +45,7 @@ def test_roster_is_read_as_spreadsheets_write_it(tmp_path: Path, data: bytes) ->
     [
         ("id,first_name\nada,Ada\nzoe,Zoë\n".encode("cp1252"), "roster.csv, line 3: the file is not UTF-8"),
         ("id,first_name\nada,Ada\n".encode("utf-16-le"), "roster.csv is not a text file"),
-        (b'id,first_name\nada,"Ada\nbea,Bea\n', "roster.csv, line 2: a quotation mark"),
+        (b'id,first_name\nada,"Ada\nbea,Bea\n', "roster.csv, line 2: a cell begins with a quotation mark"),
         (b"id,first_name\n\nada,Ada,Lovelace\n", "roster.csv, line 3: there are 3 cells, and 2 columns"),
         (b"id\nada\nbea\nada\n", "roster.csv, line 4: the id 'ada' is on line 2 too"),
         (b"name\nada\n", "roster.csv has the columns name; it needs a column id"),

@@ -174,8 +174,10 @@ def judge(function, names, cases, messages, show=True, book=""):
             best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2: a variant of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # no numbers to compare
             refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
-            defaults = {c.get("default_mistake") for c, t in zip(cases, texts) if t} - {None}
-            causes = {case.get("default_mistake")} | defaults
+            causes = {
+                case.get("default_mistake"),
+                *({c.get("default_mistake") for c, t in zip(cases, texts) if t} - {None}),
+            }
             best = best or (causes if strange else {case.get("mistake_if_refused") if refused else None})
             mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes fit equally well
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""

@@ -150,7 +150,7 @@ def test_grade_takes_files_of_a_class(
     assert "vit.pt, submitted next to the notebook" in report
     assert "vit.pt is not a plain file" in report
     (question,) = questions_of(file_assignment)
-    assert (question.name, question.of) == ("vit.pt", 6)
+    assert (question.name, question.maximum) == ("vit.pt", 6)
     kept = course.load_result("ada", NAME)
     (course.root / "submitted" / "ada" / NAME / "vit.pt").write_bytes(saved(weights(1)))
     again = {r.student: r for r in grade(course, file_assignment, **options)}

@@ -306,7 +306,7 @@ def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_p
     [
         ("postgres://ann:s3cret@db/course", "postgresql://USER"),
         ("mysql://ann:s3cret@db/course", "begins with mysql"),
-        ("ann:s3cret", "is no address"),
+        ("ann:s3cret", "is not the address of a database"),
         ("postgresql://ann:s3@cret@db/course", "write %40"),
         ("postgresql://ann:s3cret@db", "names no database"),
         ("sqlite://", "names no database"),

@@ -79,7 +79,7 @@ def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect
     for count, cell in enumerate(texts):
         cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
     receipt = "\n".join(repaired(perfect, assignment).receipt)
-    assert 'merged with the text "1 Softmax"' in receipt and 'written into the text "2 Attention"' in receipt
+    assert 'merged with the text "1 Softmax"' in receipt and 'added to the text "2 Attention"' in receipt
     assert "text_" not in receipt
 
 

@@ -161,7 +161,7 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
     "swapped ids": (swap_ids, "softmax was found in another cell than its own, by its content"),
     "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; its released text was put back."),
     "odd fields": (odd_fields, ""),
-    "10,000 cells": (many_cells, "the first 2,000 were read"),
+    "10,000 cells": (many_cells, "The first 2,000, and all cells of the assignment, were read"),
 }
 
 
@@ -209,7 +209,7 @@ def test_repair_of_an_earlier_release_drops_its_texts(assignment: Assignment) ->
     ]
     taken = ["was put into it" in "\n".join(each.receipt) for each in repaired]
     assert (taken, repaired[0].questions) == ([False, True], [])
-    assert repaired[0].receipt[0].startswith("The notebook is of an earlier release")
+    assert repaired[0].receipt[0].startswith("The notebook is from an earlier release")
     assert not [cell for cell in repaired[0].notebook.cells if "own" in cell.metadata or "changed" in cell.metadata]
     answer = notebook.cells[place(notebook, "why_scale")]
     answer.source = "An answer."
