@@ -173,12 +173,9 @@ def judge(function, names, cases, messages, show=True, book=""):
             fits = fitting(case, mine, prints, tried, names)
             best = {name.split("/")[0] for name in fits if fits[name] == max(fits.values())}  # M10/2: a variant of M10
             strange = "error" not in mine and ("error" in case["expected"] or "NaN" in text)  # no numbers to compare
-            refused = mine.get("error") == "ValueError" and "error" not in case["expected"]
-            causes = {
-                case.get("default_mistake"),
-                *({c.get("default_mistake") for c, t in zip(cases, texts) if t} - {None}),
-            }
-            best = best or (causes if strange else {case.get("mistake_if_refused") if refused else None})
+            others = [c.get("default_mistake") for c, _, _, t in tried if t]
+            refused = case.get("mistake_if_refused") if mine.get("error") == "ValueError" else None
+            best = best or ({case.get("default_mistake"), *filter(None, others)} if strange else {refused})
             mistake = best.pop() if len(best) == 1 else None  # no name if two mistakes fit equally well
             link = f"\n{book}#{mistake.lower()}" if book and mistake else ""
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
