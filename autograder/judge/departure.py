@@ -511,6 +511,8 @@ def _skipped_before(rows, kinds, waiting, known, raised):
     for j in waiting if due is not None else ():
         row = rows[_named(rows, j)]
         early = kinds[j][0] == STEP and kinds[j][1] < due and rows[j].value.size != known.steps[due][1].size
+        if any(kinds[n][0] == STEP and kinds[n][1] > kinds[j][1] for n in waiting):  # the line itself computes the step
+            continue
         if early and row.kind == "variable" and row.line < raised.line:
             text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}. No line computes {_noun(known, due)}."
             return Departure(f"{raised.text}\n{text}", row.line, row.line, row.function, row.outer)
