@@ -640,7 +640,7 @@ def _of_type(row):
 
 
 def _of_other_error(raised, expected):
-    """Say which line raised an error in place of the specified one."""
+    """Say which line raised an error other than the specified one."""
     text = f"{raised.text}\nCheck the arguments before this line, and raise {expected['error']}."
     return Departure(text, raised.line, None, raised.function, raised.outer, raised=True)
 
