@@ -57,8 +57,8 @@ class Settings:
         for place, names in (("assignments", self.assignments), ("[due]", self.due)):
             if wrong := next((name for name in names if name not in known), None):
                 raise ValueError(
-                    f"{folder / FILE}: {place} names {wrong!r}, and there is no such assignment{_nearest(wrong, known)}; "
-                    f"there is: {', '.join(known)}"
+                    f"{folder / FILE}: {place} names {wrong!r}, and there is no such assignment{_nearest(wrong, known)}. "
+                    f"The assignments are: {', '.join(known)}"
                 )
 
 

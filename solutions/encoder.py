@@ -188,7 +188,7 @@ class Encoder(nn.Module):
 
 
 class BrokenBlock(nn.Module):
-    """An encoder block for x of shape (B, N, D). A model with these blocks stayed at chance. Given.
+    """An encoder block for x of shape (B, N, D). A model with these blocks does not learn. Given.
 
     Its parts are norm_attention, attention (PyTorch's own), norm_feed_forward and feed_forward.
     """

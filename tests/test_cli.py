@@ -62,7 +62,7 @@ def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path)
     result = run(command, name, *course)
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr == f"autograder: there is no assignment {name!r}; there is: {', '.join(ALL)}\n"
+    assert result.stderr == f"autograder: there is no assignment {name!r}. The assignments are: {', '.join(ALL)}\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,7 +71,7 @@ def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
     done = run_alone("grade", "2_nothing", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr == f"autograder: there is no assignment '2_nothing'; there is: {', '.join(ALL)}\n"
+    assert done.stderr == f"autograder: there is no assignment '2_nothing'. The assignments are: {', '.join(ALL)}\n"
 
 
 @pytest.mark.parametrize("command", ["feedback", "report"])
@@ -79,7 +79,7 @@ def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> N
     """Does a command that needs scores say how to get them?"""
     result = run(command, NAME, "--course", str(tmp_path))
     assert result.exit_code == 1
-    assert f"nothing of {NAME} is graded" in result.stderr
+    assert f"no submission of {NAME} is graded" in result.stderr
     assert f'run "autograder grade {NAME} --course {tmp_path}" first' in result.stderr
 
 

@@ -136,7 +136,7 @@ def mutants(
     stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]
     if not names:
-        raise error_exit(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+        raise error_exit(f"there is no assignment {assignment!r}. The assignments are: {', '.join(stems)}")
     seed = secrets.randbits(31) if seed is None else seed
     with exit_on(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(name, stems[name], seed, bars) for name in names]

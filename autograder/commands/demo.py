@@ -12,8 +12,8 @@ from autograder.commands.selection import course_in
 
 STEPS = """1  grades {classes} sample classes, the first of 18 students
 2  writes their feedback and reports
-3  builds the book, for which every chapter runs: about half of the time
-Minutes the first time, seconds when nothing changed."""
+3  builds the book, and runs every chapter for it: this takes about half of the time
+The first time this takes minutes; if nothing has changed, it takes seconds."""
 
 
 def demo(course: CourseOption = Path("course-demo")) -> None:

@@ -179,7 +179,7 @@ def settle(
             files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
             write_decision(in_course.root, assignment, student, replace(decision, files=files))
             say_of_others(f"Settled: {file} counts.")
-            say(f"Run autograder grade {assignment}: it is graded.")
+            say(f'Run "autograder grade {assignment}" to grade it.')
             return
         several = loaded.wanted.describe(sorted_files)
         if not several and (result is None or not result.questions):
@@ -217,7 +217,7 @@ def submit_check(
     for entry in receipt:
         show(f"  - {escape(entry)}")
     for question in questions:
-        show(f"[red]A person would be asked:[/] {escape(question)}")
+        show(f"[red]The grader would ask a person:[/] {escape(question)}")
     for name, text in results:
         well = "is there, and can be used" if "." in name else "passes the visible tests"
         show(f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}")

@@ -94,7 +94,7 @@ def export(
     from autograder.report.feedback import write_feedback
 
     if system not in SYSTEMS:
-        raise error_exit(f"there is no format {system!r}; there is: {', '.join(SYSTEMS)}")
+        raise error_exit(f"there is no format {system!r}. The formats are: {', '.join(SYSTEMS)}")
     names = select_assignments(assignments, everything, course)
     for option, given in (("--worksheet", worksheet and system == "moodle"), ("--out", folder), ("--column", column)):
         if given and len(names) > 1:

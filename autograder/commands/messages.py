@@ -26,7 +26,7 @@ def messages(
     stems = all_assignments()
     names = [name for name in stems if assignment in (None, name)]
     if not names:
-        raise error_exit(f"there is no assignment {assignment!r}; there is: {', '.join(stems)}")
+        raise error_exit(f"there is no assignment {assignment!r}. The assignments are: {', '.join(stems)}")
     seed = secrets.randbits(31) if seed is None else seed
     for name in names:
         with Bars() as bars:

@@ -40,10 +40,10 @@ def select_assignments(names: list[str] | None, everything: bool, folder: Path) 
         raise typer.BadParameter("give the names of assignments, or --all")
     known, course = all_assignments(), course_in(folder)
     if unknown := next((name for name in names or () if name not in known), None):
-        raise error_exit(f"there is no assignment {unknown!r}; there is: {', '.join(known)}")
+        raise error_exit(f"there is no assignment {unknown!r}. The assignments are: {', '.join(known)}")
     selected = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
     if not selected:
-        raise error_exit(f"nobody has submitted anything: {folder / 'submitted'} holds no STUDENT/ASSIGNMENT/")
+        raise error_exit(f"nobody has submitted anything: {folder / 'submitted'} has no folder STUDENT/ASSIGNMENT/")
     return selected
 
 
@@ -57,7 +57,7 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
     results = course.load_results(name)
     if not results:
         advice = f'run "autograder grade {name} --course {folder}" first'
-        raise error_exit(f"nothing of {name} is graded in {course.root}; {advice}")
+        raise error_exit(f"no submission of {name} is graded in {course.root}; {advice}")
     return course, assignment, results
 
 

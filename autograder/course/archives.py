@@ -56,7 +56,7 @@ def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> 
         Unreadable: the path is none of these, or too large.
     """
     if path.is_symlink():
-        raise Unreadable("it is a link; name what it points to")
+        raise Unreadable("it is a link; give the path that it points to")
     if path.is_dir():
         yield from folder_members(path)
     elif path.exists() and is_single(path):
@@ -196,7 +196,7 @@ def _check_list(file: BinaryIO) -> None:
     if length == 0xFFFFFFFF and end64 >= 0:
         length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
     if length > MAX_DIRECTORY:
-        raise Unreadable(f"its list of members has {length / 2**20:.0f} MiB; the list of a class's download is shorter")
+        raise Unreadable(f"its list of members has {length / 2**20:.0f} MiB, too much for the download of a class")
 
 
 def _reason_to_skip(info: zipfile.ZipInfo, times: int) -> str:

@@ -505,5 +505,5 @@ def _unfit(name: str) -> str:
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
     if strange := sorted(char for char in set(name) if ord(char) in CHARACTERS):
-        return f"a student's name has no {' '.join(strange)}; rename it"
-    return "a student's name has no / and does not begin with a dot; rename it" if name[0] == "." or "/" in name else ""
+        return f"a student's name must not contain {' '.join(strange)}; rename it"
+    return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""

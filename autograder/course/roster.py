@@ -113,7 +113,7 @@ class Roster:
             name: The name in the file's name, without the characters that the system removes.
         """
         if not number:
-            return None, "its name holds the numbers of two participants, one of them in the student's own words"
+            return None, "its name contains the numbers of two participants, and the student wrote one of them"
         holders = [person for person in self.people if person.numbers.get(system) == number]
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"
@@ -198,7 +198,7 @@ def check_id(student: str) -> str:
 
 def _check_ids(ids: list[str]) -> None:
     reasons = [reason for student in ids if (reason := check_id(student))]
-    reasons += [f"{student!r} is there {times} times" for student, times in Counter(ids).items() if times > 1]
+    reasons += [f"{student!r} occurs {times} times" for student, times in Counter(ids).items() if times > 1]
     if reasons:
         raise ValueError(f"ids of students: {'; '.join(reasons[:10])}. Correct roster.csv")
 

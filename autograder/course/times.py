@@ -68,7 +68,7 @@ def _parse(text: str) -> datetime:
     options = [{"default": default, "dayfirst": first} for default in bare for first in days]
     times = [parser.parse(text, tzinfos=_offset, **option) for option in options]
     if len(set(times[: len(days)])) > 1:
-        raise _Unclear("it may be one of two days; write it as 2026-11-02")
+        raise _Unclear("it can mean two different days; write it as 2026-11-02")
     if len(set(times)) > 1:
         raise _Unclear("a part of the date or the time of day is missing")
     return times[0]

@@ -25,7 +25,7 @@ from autograder.sandbox.host.proxy import Function, GraderFault
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
-QUESTION_ABOUT_AGENT = "The notebook reaches for the part of the grader that runs next to it"
+QUESTION_ABOUT_AGENT = "The notebook tries to reach the part of the grader that runs in the same process"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 

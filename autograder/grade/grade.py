@@ -214,7 +214,7 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     path = course.results_folder(assignment.name) / ".run.json"
     if seed is None and not regrade:
         kept = {result.seed for result in course.load_results(assignment.name)} - {None}
-        fix = f"Give the seed of its results: --seed {min(kept)}." if kept else "Remove it."
+        fix = f"Give the seed of the earlier results: --seed {min(kept)}." if kept else "Remove it."
         if run := read_json(path, fix):
             return run["seed"]
     seed = secrets.randbits(31) if seed is None else seed

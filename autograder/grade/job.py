@@ -109,6 +109,6 @@ def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
     other = execute(repaired.as_submitted, task.seed, replace(task.limits, total_seconds=left), *options)
     if other.points <= done.points:
         return done
-    more = f"{other.points:g} points of the tests, and in the order of the released notebook {done.points:g}"
-    other.receipt.append(f"The cells were run in the order in which they were submitted: that gives {more}.")
+    more = f"{other.points:g} points of the tests. The order of the released notebook gives {done.points:g}"
+    other.receipt.append(f"The cells were run in the order in which they were submitted, which gives {more}.")
     return other

@@ -121,7 +121,7 @@ class Matching:
                 self.receipt.append(f"{name} is in the same cell as {names[0]}.")
             if names[0] not in self.cells[index].names or self.cells[index].kind != "code":
                 self.receipt.append(
-                    f"{names[0]} was found in another cell than its own, by its content; it was moved there."
+                    f"{names[0]} was not in its own cell. It was recognised by its content, and moved to its own cell."
                 )
         for name, place in places.items():
             if name in chosen:

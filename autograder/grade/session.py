@@ -103,7 +103,8 @@ class Session:
             errors[-1] = f"{errors[-1]}. {note}"
             outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{note}\n"))
             names = ", ".join(sorted(definitions(cell.source))[:5])
-            self.newer.append(f"A cell{names and f' that defines {names}'} needs a newer Python. {newer}. Is it right?")
+            which = f"A cell{names and f' that defines {names}'}"
+            self.newer.append(f"{which} needs a newer Python. {newer}. Is the cell correct?")
         for name in definitions(cell.source) if errors or self.failed else ():
             self.failed.pop(name, None)
             if errors and len(self.failed) < MAX_NAMES:

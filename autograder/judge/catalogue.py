@@ -58,7 +58,7 @@ TAUGHT = (
     ),
     Mistake(
         "M61",
-        "one factor at a time is called a grid",
+        "changing one factor at a time is called a grid",
         "A grid runs every combination. How many combinations were run, and was the recommended one among them?",
     ),
     Mistake(

@@ -115,7 +115,8 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     known = checks.EXERCISES | getattr(checks, "PROGRAMS", {})
     for mistake in catalogue.mistakes_of(stem):
         for name in {name for variant in mistake.variants for name in variant.exercises} - known.keys():
-            raise ValueError(f"{mistake.name}: no exercise is called {name!r}; there is: {', '.join(sorted(known))}")
+            known_names = ", ".join(sorted(known))
+            raise ValueError(f"{mistake.name}: no exercise is called {name!r}. The exercises are: {known_names}")
     matrix = Matrix(assignment, stem, seed, [], [])
     exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]

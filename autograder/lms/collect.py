@@ -337,7 +337,7 @@ class _Collector:
         if {each.digest for each in earlier} == {taken.digest, *(each.digest for each in contenders)}:
             outcome = "unchanged"
         elif earlier and is_older(record, before):
-            return Line("older attempt", student, taken.name, f"{before['file']} was collected before, and is later")
+            return Line("older attempt", student, taken.name, f"{before['file']}, collected before, is later")
         else:
             outcome = "collected"
             self._keep_earlier(folder, student, {each.name for each in earlier})
@@ -377,7 +377,7 @@ class _Collector:
         try:
             folder = self._folder(student)
             if name and not os.path.lexists(folder / name):
-                write_atomically(folder / f"{name}.{REFUSED}", f"{name} could not be taken: {why}\n")
+                write_atomically(folder / f"{name}.{REFUSED}", f"{name} was not accepted: {why}\n")
             elif not name and not any(other.endswith(".ipynb") for other in os.listdir(folder)):
                 write_atomically(folder / REFUSED, f"{why}\n" if why.startswith("submitted:") else f"{file}: {why}\n")
         except OSError as error:

@@ -312,7 +312,7 @@ class _Scores:
             elif system == "moodle" and number:
                 name = f"Participant_{number}_assignsubmission_file_/{self.assignment.notebook}.html"
             else:
-                self.warnings.append(f"the feedback of {printable(student)} has no name that {system} would take")
+                self.warnings.append(f"{printable(student)}: no feedback, as its file name in {system} is unknown")
                 continue
             pages[name] = read_plain_file(page)
         archive = io.BytesIO()

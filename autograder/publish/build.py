@@ -279,7 +279,7 @@ def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.Note
     """
     known = {source.parent.name: source for source in sources()}
     if name not in known:
-        raise ValueError(f"there is no assignment {name!r}; there is: {', '.join(known)}")
+        raise ValueError(f"there is no assignment {name!r}. The assignments are: {', '.join(known)}")
     source = known[name]
     if not stale(only=exercise_of(source)):
         release = nbformat.read(ROOT / exercise_of(source), 4)

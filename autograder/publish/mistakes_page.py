@@ -58,7 +58,7 @@ If a wrong answer fits no entry above, the message shows two lines of the studen
 These are the last line whose value is a known step, and the first line whose value is not a known step.
 We can measure how often the message shows the right line, because the line of each mutation is known.
 We used mutations of the book's answers, and of right answers in other styles.
-We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught and have no name.
+We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught, but fit no known mistake.
 For {percent_near} % of these, the message shows the right line or the line next to it.
 For {percent_elsewhere} %, it shows the line that raised an error, but the mutation is in another line.
 For {percent_wrong} %, it shows a wrong line.

@@ -54,7 +54,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     known = {source.parent.name: source for source in sources()}
     names = list(only or settings.assignments or known)
     if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"there is no assignment {unknown[0]!r}; there is: {', '.join(known)}")
+        raise ValueError(f"there is no assignment {unknown[0]!r}. The assignments are: {', '.join(known)}")
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()

@@ -239,9 +239,9 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     kind = "automatic points" if waiting else "points"
     of = maximum_of([q for q in questions if not (waiting and q.written)])
     totals = [row.automatic if waiting else row.total for row in rows]
-    text = f"The middle total is {statistics.median(totals):g} of {of:g} {kind}; "
+    text = f"The median total is {statistics.median(totals):g} of {of:g} {kind}; "
     text += f"the lowest is {min(totals):g}, the highest {max(totals):g}."
-    plots = [_plot(f"How many {kind} they have", text, (4.2, 3.0), plot_totals, totals, of, kind)]
+    plots = [_plot(f"How many {kind} the students have", text, (4.2, 3.0), plot_totals, totals, of, kind)]
     means = {q.name: statistics.mean(row.answers[q.name].points for row in rows) for q in counted}
     shares = {q.name.replace("_", " "): means[q.name] / q.maximum for q in counted}
     if shares:

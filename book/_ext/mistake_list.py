@@ -68,9 +68,9 @@ class MistakeEntry(SphinxDirective):
         if where:
             text += f"\n\nMade in {', '.join(where)}."
         if symptoms:
-            text += f" It showed as {symptoms.replace(', ', '; ')}."
+            text += f" Symptoms: {symptoms.replace(', ', '; ')}."
         if where and (line := self.line(name, exercises.split(", ")[0])):
-            box = f":::{{dropdown}} The line that makes it, a part of the answer\n```python\n{line}\n```\n:::"
+            box = f":::{{dropdown}} The wrong line (a part of the answer)\n```python\n{line}\n```\n:::"
             text += f"\n\n<!-- not for students -->\n\n{box}\n\n<!-- to here -->"
         node = mistake_entry(ids=[name.lower()], name=name, title=title, exercises=exercises, symptoms=symptoms)
         self.state.nested_parse(StringList(text.splitlines(), self.get_source_info()[0]), self.content_offset, node)

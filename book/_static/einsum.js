@@ -10,18 +10,18 @@
     const text = equation.replaceAll(" ", "");
     const fail = (error) => ({ error });
     const strange = [...text.replace("->", "")].find((sign) => !/[a-zA-Z,]/.test(sign));
-    if (strange) return fail(strange === "." ? "“...” is left out here: give each axis a letter." : `“${strange}” is no letter. An axis has one letter, a comma is between arrays, -> before the output.`);
+    if (strange) return fail(strange === "." ? "“...” does not work here: give each axis a letter." : `“${strange}” is not a letter. Give each axis one letter; write a comma between arrays, and -> before the output.`);
     const [left, right] = text.split("->");
     const inputs = left.split(",");
-    if (inputs.some((letters) => letters === "")) return fail("An array without letters: there is a comma too many, or nothing before the arrow.");
-    if (inputs.length > NAMES.length) return fail("Three arrays at most fit here.");
-    if (right?.includes(",")) return fail("There is one output: no comma behind the arrow.");
+    if (inputs.some((letters) => letters === "")) return fail("An array has no letters: there is one comma too many, or nothing before the arrow.");
+    if (inputs.length > NAMES.length) return fail("This page takes at most three arrays.");
+    if (right?.includes(",")) return fail("There is only one output: remove the comma after the arrow.");
     const letters = unique(left.replaceAll(",", ""));
     const once = letters.filter((letter) => left.split(letter).length === 2).sort().join("");
     const output = right ?? once; // without an arrow, letters that occur once are kept, in alphabetical order
     const unknown = [...output].find((letter) => !letters.includes(letter));
-    if (unknown) return fail(`“${unknown}” is in the output and in no input: how long is it, and what would it hold?`);
-    if (unique(output).length < output.length) return fail("A letter stands twice in the output: each output axis needs a letter of its own.");
+    if (unknown) return fail(`“${unknown}” is in the output but in no input. How long would this axis be, and which numbers would be on it?`);
+    if (unique(output).length < output.length) return fail("A letter occurs twice in the output: each output axis needs its own letter.");
     const role = (letter) => !output.includes(letter) ? "summed" : inputs.filter((each) => each.includes(letter)).length > 1 ? "shared" : "free";
     const roles = Object.fromEntries(letters.map((letter) => [letter, role(letter)]));
     return { inputs, output, letters, roles, summed: letters.filter((letter) => roles[letter] === "summed") };

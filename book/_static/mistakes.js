@@ -14,7 +14,7 @@
 
   const choices = [
     choice("Made in", "exercises", "any exercise"),
-    choice("Showing as", "symptoms", "anything"),
+    choice("Symptom", "symptoms", "any symptom"),
   ];
   const count = document.createElement("output");
 

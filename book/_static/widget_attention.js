@@ -19,14 +19,14 @@
   // For each choice: its text, its formula, and what to look for.
   const MISTAKES = {
     right: ["right", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
-    M3: ["M3 no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The same numbers, until a score passes 709: try the long queries."],
+    M3: ["M3 no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The numbers are the same until a score exceeds 709: try the long queries."],
     M6: ["M6 wrong axis", "softmax over the queries, V", "Columns sum to 1, rows do not. The shapes are right."],
     M8: ["M8 not scaled", "softmax(Q Kᵀ) V", "Sharper weights: without √d the dot products set the temperature."],
-    M9: ["M9 √D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: the width of all heads, not of one."],
+    M9: ["M9 √D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: D is the width of all heads together; d is the width of one head."],
     M10: ["M10 d for √d", "softmax(Q Kᵀ / d) V", "Flatter weights: the wrong power of d."],
-    M11: ["M11 Q, K swapped", "softmax(K Qᵀ / √d) V", "The scores are transposed. On all-ones inputs, nobody can tell."],
-    M12: ["M12 Q = K = V", "softmax(V Vᵀ / √d) V", "Queries and keys are not used at all: change one, nothing moves."],
-    M13: ["M13 keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, and mix the wrong thing."],
+    M11: ["M11 Q, K swapped", "softmax(K Qᵀ / √d) V", "The scores are transposed. With all-ones inputs, the result is the same."],
+    M12: ["M12 Q = K = V", "softmax(V Vᵀ / √d) V", "Queries and keys are not used: if you change one, the output stays the same."],
+    M13: ["M13 keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, but they mix the keys instead of the values."],
   };
 
   /** All steps of attention, with a mistake or without one. */
@@ -63,7 +63,7 @@
       const turn = ([first, ...rest]) => [...rest, first];
       return close(run(all(given, turn)), turn(run(given)));
     }],
-    ["same", "Are equal tokens answered by their value?", (run, given) => {
+    ["same", "If all tokens are equal, is each output their value?", (run, given) => {
       const equal = all(given, (a) => a.map(() => a[0]));
       return close(run(equal), equal.V);
     }],
@@ -71,9 +71,9 @@
       const mean = transpose(given.V).map((column) => column.reduce((sum, each) => sum + each / 3, 0));
       return close(run({ ...given, Q: scaled(given.Q, 0) }), [mean, mean, mean]);
     }],
-    ["large", "Do queries 1,000 times as long give numbers?", (run, given) =>
+    ["large", "Do queries 1,000 times as long give finite numbers?", (run, given) =>
       run({ ...given, Q: scaled(given.Q, 1000) }).flat().every(Number.isFinite)],
-    ["loop", "Is the output that of a plain loop, to 10⁻⁵?", (run, given) => close(run(given), loop(given))],
+    ["loop", "Does a plain loop give the same output, to 10⁻⁵?", (run, given) => close(run(given), loop(given))],
   ];
 
   /** Whether each of the six tests notices a mistake on these inputs. */
@@ -98,7 +98,7 @@
       output: matrix({ title: "4 mix, output", rows: names("q"), columns: ["1", "2"] }),
     };
     const sums = matrix({ title: "sum", rows: names("q"), columns: ["Σ"] });
-    const lights = lamps("Six tests on these numbers. Which notice?", TESTS);
+    const lights = lamps("Six tests on these numbers: which of them notice the mistake?", TESTS);
     const formula = make("code", {});
     const note = make("p", { class: "widget-note", role: "status" });
     const inputs = choice({

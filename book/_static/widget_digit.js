@@ -36,7 +36,7 @@
       change: (states) => { heads = states; update(); },
     });
     const panels = maps.cells.map((row) => row.map((cell) => cell.appendChild(picture())));
-    const note = make("p", { class: "widget-note", role: "status" }, "Pick a digit or draw one: the model, 290 kB, is loaded then, and runs in this page.");
+    const note = make("p", { class: "widget-note", role: "status" }, "Pick a digit or draw one. Then the page loads the model (290 kB) and runs it here.");
     const negate = button("Same maps, values negated", () => { negated = !negated; update(); }, { "aria-pressed": false });
 
     Widgets.digit.take = (packed) => { model = Widgets.vit.unpack(packed); update(); };
@@ -77,7 +77,7 @@
       const count = heads.flat().filter(Boolean).length;
       if (count === 48 && !negated) return;
       const { logits } = Widgets.vit.run(model, image);
-      note.append(`${count} of 48 heads are on${negated ? ", with all values negated" : ""}; untouched, the model reads ${logits.indexOf(Math.max(...logits))}.`);
+      note.append(`${count} of 48 heads are on${negated ? ", with all values negated" : ""}; without these changes the model reads ${logits.indexOf(Math.max(...logits))}.`);
     }
 
     box.append(

@@ -31,12 +31,12 @@
   /** Return the length of each letter, or a text that says why the letters do not fit the shapes. */
   function fit(inputs, shapes) {
     const sizes = {};
-    if (inputs.length !== shapes.length) return { error: `Here ${shapes.length === 1 ? "is one array" : "are two arrays"}, and your equation has ${inputs.length}.` };
+    if (inputs.length !== shapes.length) return { error: `This drill has ${shapes.length === 1 ? "one array" : "two arrays"}, but your equation has ${inputs.length}.` };
     for (const [a, letters] of inputs.entries()) {
-      if (letters.length !== shapes[a].length) return { error: `${NAMES[a]} has ${shapes[a].length} axes, and “${letters}” has ${letters.length}: one letter for each axis.` };
+      if (letters.length !== shapes[a].length) return { error: `${NAMES[a]} has ${shapes[a].length} axes, but “${letters}” has ${letters.length}: write one letter for each axis.` };
       for (const [axis, letter] of [...letters].entries()) {
         const length = shapes[a][axis];
-        if ((sizes[letter] ?? length) !== length) return { error: `“${letter}” is an axis of length ${sizes[letter]} and one of length ${length}: they need two letters.` };
+        if ((sizes[letter] ?? length) !== length) return { error: `“${letter}” is the letter of axes of length ${sizes[letter]} and ${length}: they need two letters.` };
         sizes[letter] = length;
       }
     }
@@ -96,7 +96,7 @@
       const { right, words } = judge(DRILLS[at], field.value);
       done[at] ||= right;
       picks.element.querySelectorAll("span").forEach((each, i) => { each.textContent = `${i + 1}${done[i] ? " ✓" : ""}`; });
-      note.textContent = right ? `${words} You have ${done.filter(Boolean).length} of ${DRILLS.length}.` : words;
+      note.textContent = right ? `${words} You have solved ${done.filter(Boolean).length} of ${DRILLS.length}.` : words;
     }
 
     box.append(picks.element, task, given, form, note);

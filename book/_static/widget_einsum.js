@@ -30,7 +30,7 @@
       label: "Try", options: EXAMPLES, change: (text) => { equation.value = text; update(); },
     });
     const axes = make("div", { class: "axes" });
-    const code = make("pre", { tabindex: 0, "aria-label": "The loop that it stands for" });
+    const code = make("pre", { tabindex: 0, "aria-label": "The loop that the equation means" });
     const note = make("p", { class: "widget-note", role: "status" });
     const board = make("div", { class: "widget-flow arrays" });
 
@@ -80,7 +80,7 @@
         for (const letter of letters) sizes[letter] ??= 2;
         return count(letters, sizes) > ROOM;
       });
-      const error = read.error ?? (large && `${large} has ${count(large, sizes)} numbers, and ${ROOM} fit here: make a size smaller.`);
+      const error = read.error ?? (large && `${large} has ${count(large, sizes)} numbers, but only ${ROOM} fit here: make a size smaller.`);
       equation.setAttribute("aria-invalid", Boolean(error));
       axes.hidden = !!read.error;
       code.hidden = board.hidden = !!error;

@@ -4,10 +4,10 @@
   const { make, choice, lamps } = Widgets;
   const SIZES = { "2,2": [3, 2, 2], "3,2": [3, 3, 2], "2,3": [3, 2, 3] };
   const VERSIONS = {
-    right: ["right", "Split where you stand, then move; and the same way back."],
-    M21: ["M21 no move on the way in", "A reshape asks for (H, N, d) at once, and gets it: the number of cells is right."],
-    M22: ["M22 no move on the way out", "The heads are right, and a reshape joins what lies side by side in memory."],
-    M81: ["M81 every H-th column", "The width is cut as (d, H). Merged by the same mistake, all comes back: a round trip sees nothing."],
+    right: ["right", "A reshape splits the width, then a transpose puts the heads first. The merge does the same in reverse."],
+    M21: ["M21 split by reshape alone", "One reshape makes (H, N, d) without a transpose. There is no error, because the number of cells is right."],
+    M22: ["M22 merge by reshape alone", "The heads are right, but the merge has no transpose: its reshape joins cells that are side by side in memory."],
+    M81: ["M81 every H-th column", "The width is split into (d, H). The merge makes the same mistake, so every cell comes back: the round trip notices nothing."],
   };
 
   /** Transpose a flat array, as NumPy does. `order` lists the old axes in their new order. */
@@ -48,8 +48,8 @@
     let [sizes, version, chosen] = [SIZES["2,2"], "right", 23];
     const stages = make("div", { class: "widget-flow stages" });
     const note = make("p", { class: "widget-note", role: "status" });
-    const lights = lamps("Three tests. Which notice?", [
-      ["shape", "Have heads and result the right shapes?"], ["round trip", "Does the merge bring every cell back?"],
+    const lights = lamps("Three tests: which of them notice the mistake?", [
+      ["shape", "Do heads and result have the right shapes?"], ["round trip", "Does the merge bring every cell back?"],
       ["by hand", "Does head 1 hold the first d columns of every token?"],
     ]);
     const versions = choice({

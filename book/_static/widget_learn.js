@@ -81,7 +81,7 @@
       }
       const written = write(weights, digits);
       const right = written.filter((digit, i) => digit === answersOf(digits)[i]).length;
-      note.replaceChildren(`After ${steps} steps it writes `, make("b", {}, written.join("")), `: ${right} of ${PLACES} digits are right.`);
+      note.replaceChildren(`After ${steps} steps the model writes `, make("b", {}, written.join("")), `: ${right} of ${PLACES} digits are right.`);
     }
 
     box.append(

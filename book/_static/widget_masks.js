@@ -17,12 +17,12 @@
   };
   const VERSIONS = {
     right: ["right", "Forbidden scores become −∞ before the softmax: no weight, and each row sums to 1."],
-    M16: ["M16 inverted", "All the weight lies on what is forbidden."],
+    M16: ["M16 inverted", "All the weight is on forbidden pairs."],
     M17: ["M17 after the softmax", "Nothing leaks, but the rows sum to less than 1."],
-    M18: ["M18 added as 0 and 1", "Allowed scores gain 1; the forbidden ones keep theirs."],
+    M18: ["M18 added as 0 and 1", "Allowed scores grow by 1; forbidden scores stay as they are."],
     M19: ["M19 wrong axis", "The mask is transposed: rows and columns change places."],
-    M20: ["M20 nothing to look at", "−10⁹ for −∞, and no error: try the mask that hides all keys from query 3."],
-    M71: ["M71 not used", "The mask is an argument that nobody reads."],
+    M20: ["M20 nothing to look at", "Forbidden scores become −10⁹ instead of −∞, and there is no error. Try the mask that hides all keys from query 3."],
+    M71: ["M71 not used", "The code never uses the mask."],
   };
 
   /** The weights that a version computes with a mask, or an error in words. */
@@ -74,7 +74,7 @@
       paint.show(allowed);
       weights.show(shown, right ?? shown);
       sums.show(shown.map((row, i) => [row.reduce((sum, each) => sum + each, 0), leak[i]]), shown.map(() => [1, 0]));
-      leaked.textContent = error ?? `${format(leak.reduce((sum, each) => sum + each, 0))} of ${SIZE} units of weight lie where the mask says no. `;
+      leaked.textContent = error ?? `${format(leak.reduce((sum, each) => sum + each, 0))} of ${SIZE} units of weight are on forbidden pairs. `;
       note.replaceChildren(leaked, error ? ". A weighted mean of nothing does not exist, so the right answer is an error." : VERSIONS[version][1]);
     }
 

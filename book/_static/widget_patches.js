@@ -23,7 +23,7 @@
     let [size, chosen] = [7, 5];
     const paper = sketch.paper(update);
     const canvas = (label) => make("canvas", { role: "img", "aria-label": label });
-    const [whole, right, wrong] = ["The image, cut", "Its rows, each laid out as a patch", "M44: rows of a reshape, each laid out as a patch"].map(canvas);
+    const [whole, right, wrong] = ["The image, cut", "The rows of the right result, each drawn as a patch", "M44: the rows of a reshape, each drawn as a patch"].map(canvas);
     const [row, rowWrong] = ["The chosen row", "The same row under M44"].map(canvas);
     const note = make("p", { class: "widget-note", role: "status" });
     const sizes = choice({

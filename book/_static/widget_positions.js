@@ -58,7 +58,7 @@
         return map;
       });
       const near = (map, down, right) => (map[row + down]?.[column + right] === undefined ? "outside" : format(map[row + down][column + right], 3));
-      note.textContent = `To the right: ${near(found[0], 0, 1)} in 1-D, ${near(found[1], 0, 1)} in 2-D. Below: ${near(found[0], 1, 0)} and ${near(found[1], 1, 0)}.`;
+      note.textContent = `Similarity to the place on the right: ${near(found[0], 0, 1)} in 1-D, ${near(found[1], 0, 1)} in 2-D; to the place below: ${near(found[0], 1, 0)} in 1-D, ${near(found[1], 1, 0)} in 2-D.`;
     }
 
     box.append(widths.element, ...sliders.map((each) => each.element),

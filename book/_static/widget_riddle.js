@@ -50,10 +50,10 @@
         each.setAttribute("aria-disabled", "true");
       }
       answer(chosen === "queries", [
-        `In map ${"AB"[order.indexOf("keys")]} each row sums to 1: a query divides its attention. In map ${"AB"[order.indexOf("queries")]} each column does. `,
+        `In map ${"AB"[order.indexOf("keys")]} each row sums to 1: a query divides its attention among the keys. In map ${"AB"[order.indexOf("queries")]} each column sums to 1. `,
       ]);
     }
-    return [board, "Rows are queries, columns are keys; the brighter, the more weight."];
+    return [board, "Rows are queries, and columns are keys. A brighter cell has more weight."];
   }
 
   Widgets.define("riddle", (box) => Widgets.quiz({ box, next: "Another table", ask }).start());

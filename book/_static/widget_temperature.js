@@ -88,7 +88,7 @@
       const sum = now.exponentials.reduce((total, each) => total + each, 0);
       line.textContent = `exponentials ${now.exponentials.map(short).join(", ")}; their sum ${short(sum)}`;
       const broken = now.weights.some(Number.isNaN);
-      note.textContent = broken ? "NaN: infinity by infinity, or 0 by 0. The scores differ as before; only the floating point gave up."
+      note.textContent = broken ? "NaN comes from infinity / infinity or 0 / 0. The differences of the scores are the same, but floating-point numbers cannot hold these exponentials."
         : added ? "The same weights: only differences of scores count." : "";
       drawCurves();
     }

@@ -23,7 +23,7 @@
   function tests({ tests, silent, visible }) {
     const several = tests.length > 1;
     return [several ? "The hidden tests " : "The hidden test ", ...listed(tests), ` (${tests.length} of ${tests.length + silent.length})`,
-      visible ? " and the visible test catch it." : ` ${several ? "catch" : "catches"} it, the visible test does not.`];
+      visible ? " and the visible test catch it." : ` ${several ? "catch" : "catches"} it, but the visible test does not.`];
   }
 
   /** What the function gives and what it should give, next to each other. */
@@ -80,10 +80,10 @@
       const fitting = riddles.filter(fits);
       const tell = () => {
         const found = fitting.filter(({ name }) => answers[name]).length;
-        left.replaceChildren(`${fitting.length} riddles of this choice, ${found} of them found. `, button("Forget all answers", questions.reset));
+        left.replaceChildren(`${fitting.length} riddles fit your choice; you have solved ${found} of them. `, button("Forget all answers", questions.reset));
       };
       tell();
-      if (!fitting.length) return [make("p", {}, "No riddle is of this part and as difficult."), "Choose another part, or all."];
+      if (!fitting.length) return [make("p", {}, "No riddle of this part has this difficulty."), "Choose another part, or all."];
       const riddle = choose(fitting, answers);
       const { list, buttons } = code(riddle.code, (said) => {
         if (list.classList.contains("answered")) return;

@@ -10,7 +10,7 @@
 # # Exercise 3: encoder blocks in PyTorch
 #
 # You build an encoder block, stack several of them, and then repair a block that cannot learn.
-# In each class you can make mistakes that keep every shape, and with most of them a model reaches the same accuracy.
+# In each class you can make mistakes that keep every shape, and with many of them a model still learns.
 # The tests below tell you which mistake you made.
 # The chapters [Multi-head attention](book/multihead.md) and [Encoder blocks](book/encoder.md) explain everything that you
 # need.
@@ -145,7 +145,7 @@ run_tests("Encoder", Encoder)
 # %% [markdown]
 # ## 5 A block that cannot learn
 #
-# Somebody stacked blocks of this kind and trained for a day, and the accuracy stayed at chance.
+# Suppose that you stack blocks of this kind and train them, and the accuracy stays at chance.
 # The block has more than one fault, and none of them changes a shape.
 
 # %% given="BrokenBlock"
@@ -185,7 +185,7 @@ measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 # %% [markdown]
 # Write `repair` so that it works for blocks of any size, whatever values their random parameters have.
 # It changes the given block and returns it.
-# Do not return a new model, do not store parameters, and do not add anything to the output.
+# Do not return a new model, do not use parameter values that you have stored, and do not add anything to the output.
 #
 # <details><summary>Hint</summary>
 #

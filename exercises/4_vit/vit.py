@@ -10,7 +10,7 @@
 # # Exercise 4: a Vision Transformer on MNIST
 #
 # You cut images into patches, build a model that reads them, train it, and see where it looks.
-# Nearly every mistake on the way keeps all shapes, and the model still trains to well above 90 %.
+# Nearly every mistake on the way keeps all shapes, and with many mistakes the model still learns to read digits.
 # The tests below tell you which mistake you made.
 # The chapters [Patches](book/patches.md), [Training](book/training.md) and [Looking inside](book/looking_inside.md)
 # explain everything that you need.
@@ -150,7 +150,7 @@ run_tests("ViT", ViT)
 #
 # Each batch needs three calls, and their order matters.
 # PyTorch *adds* new gradients to the gradients that are already there.
-# `F.cross_entropy` returns the mean over a batch: by how many images must you weight it?
+# `F.cross_entropy` returns the mean over a batch: by which number must you multiply this mean before you add it?
 # An evaluation must not change the model: in which mode was the model before, and who restores it?
 # `with torch.no_grad():` builds no graph.
 #

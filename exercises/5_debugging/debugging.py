@@ -155,7 +155,7 @@ report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
 # ## 2 Learns, but not enough
 #
 # The accuracy rises, but stops too early.
-# Some part of the model should learn and never changes, or some input should be read and is ignored.
+# Some part of the model should learn but never changes, or some input should be used but is ignored.
 # Which numbers are the same before and after the training?
 # On which numbers does the output not depend?
 
@@ -198,7 +198,7 @@ for epochs in (1, 20):
 # ## 3 Right in training, wrong in evaluation
 #
 # The program is the same and the numbers are the same; only the mode differs.
-# Call it twice with the same input in each mode, and look at means.
+# In each mode, call it twice with the same input, and compare the means of its results.
 
 # %% [markdown] of="DroppingHead"
 # **Symptom.** In evaluation, the same image gets different logits each time, so the three lines differ.
@@ -385,7 +385,7 @@ for count in (8, 4, 1):
 # Write a test that passes if it is right, and raises `AssertionError` if it is wrong.
 #
 # The grader keeps the candidates on which your points depend.
-# Your test gets a stand-in that takes tensors and returns tensors; gradients flow through them.
+# Your test gets a substitute function that takes tensors and returns tensors; gradients flow through this function.
 # There are 14 right candidates, written in different ways.
 # There are 73 wrong candidates; each has one of [the known mistakes](book/mistakes.md) of `attend`.
 #
@@ -395,7 +395,7 @@ for count in (8, 4, 1):
 #   In float32, if scores stay below 50, two results agree to about `rtol=1e-3, atol=1e-5`.
 #   If scores stay below 5,000 and values have a size near 1, they agree to `rtol=1e-3, atol=1e-3`.
 #   Keys and values that a mask hides may be as large as 10,000.
-#   With infinity or NaN there, right candidates differ.
+#   If hidden keys or values are infinite or NaN, right candidates differ.
 # - **Points.** Your test gets a point for each of these shares of the wrong candidates that it refuses:
 #   40, 60, 70, 80, 85, 90, 95 and 100 %.
 #   Any error counts as a refusal, as in pytest.
@@ -404,7 +404,7 @@ for count in (8, 4, 1):
 #   The `mask` is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N).
 #   Every candidate, right or wrong, raises `ValueError` for anything else, so other inputs tell your test nothing.
 # - **Limits.** You may call a candidate 200 times.
-#   A tensor may have at most 65,536 numbers, and all images together at most 256 heads.
+#   A tensor may have at most 65,536 numbers, and B · H may be at most 256.
 #   Beyond these limits a candidate raises `ValueError`.
 #   An error inside a candidate also becomes a `ValueError`.
 #   A candidate works on copies of your tensors.
@@ -440,28 +440,28 @@ if not GRADED:
     show_trial(test_attention, candidates_to_try())
 
 # %% grade="test_attention_40" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 40 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 40 % of the wrong ones.
 
 # %% grade="test_attention_60" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 60 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 60 % of the wrong ones.
 
 # %% grade="test_attention_70" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 70 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 70 % of the wrong ones.
 
 # %% grade="test_attention_80" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 80 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 80 % of the wrong ones.
 
 # %% grade="test_attention_85" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 85 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 85 % of the wrong ones.
 
 # %% grade="test_attention_90" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 90 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 90 % of the wrong ones.
 
 # %% grade="test_attention_95" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 95 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and at least 95 % of the wrong ones.
 
 # %% grade="test_attention_100" points=1
-# 1 point, judged after you submit: it refuses no right attention function, and 100 % of the wrong ones.
+# 1 point, judged after you submit: your test refuses no right attention function, and all of the wrong ones.
 
 # %% [markdown]
 # ## Submit

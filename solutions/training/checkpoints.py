@@ -37,10 +37,10 @@ def resume(path: Path, run: dict, parts: dict, generator: torch.Generator) -> li
         raise ValueError(f"{path} holds no run ({type(error).__name__}): delete it, or name another file") from None
     now, others = run["settings"], "delete it to begin again, or name another file"
     if differ := [f"{name}={kept.get(name)} and not {now[name]}" for name in now if kept.get(name) != now[name]]:
-        raise ValueError(f"{path} is of a run with {', '.join(differ)}: {others}")
+        raise ValueError(f"{path} belongs to a run with {', '.join(differ)}: {others}")
     # Another machine may round the means differently.
     if images.shape != run["images"].shape or not torch.allclose(images, run["images"], rtol=0, atol=1e-3):
-        raise ValueError(f"{path} is of a run on other images: {others}")
+        raise ValueError(f"{path} belongs to a run on other images: {others}")
     for name, part in parts.items():
         part.load_state_dict(state[name])
     generator.set_state(state["generator"])

@@ -321,7 +321,7 @@ def read_image(path: Path, size: int) -> Tensor:
         with Image.open(path) as image:
             if image.mode in ("I", "F"):
                 raise ValueError(
-                    f"{path} has 32 bits a pixel, and none says which number is white: save it with 8 or 16"
+                    f"{path} has 32 bits per pixel, and does not say which number is white: save it with 8 or 16 bits"
                 )
             image = ImageOps.exif_transpose(image)
             if image.mode.startswith("I;16"):  # Pillow would clip these at 255

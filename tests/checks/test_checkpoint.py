@@ -104,7 +104,7 @@ def nested(depth: int) -> bytes:
 DEFAULTS = "Was the model a ViT() with its defaults?"
 BAD = {
     "missing": (None, "vit.pt was not submitted"),
-    "refused": ("vit.pt has 5.0 MiB; at most 4 are read", "could not be taken: vit.pt has 5.0 MiB"),
+    "refused": ("vit.pt has 5.0 MiB; at most 4 are read", "was not accepted: vit.pt has 5.0 MiB"),
     "empty": (b"", "vit.pt is empty"),
     "cut off": (GOOD[: len(GOOD) // 2], "or is incomplete"),
     "random bytes": (np.random.default_rng(1).bytes(5000), "was not written by torch.save"),

@@ -116,7 +116,7 @@ def test_ids_and_their_twins_are_never_one_student(course: Course, assignment: A
     assert student_of(id_in_gradebook(f"a{twins}b")) == f"a{twins}b"
     (course.root / "submitted" / id_in_gradebook(SCRIPT)).mkdir()
     assert id_in_gradebook(SCRIPT) not in course.students() and SCRIPT in course.students()
-    assert "a student's name has no ＜ ＞; rename it" in course.unfit_names().values()
+    assert "a student's name must not contain ＜ ＞; rename it" in course.unfit_names().values()
     assert set(course.scores(assignment)) == {each for each in IDS if "/" not in each}
     assert "the student's rows in the gradebook" in forget(course, SCRIPT)
     assert (

@@ -51,7 +51,7 @@ def test_time_is_read_with_its_zone(text: str) -> None:
         ("2026-10-12 19:30 CST", "CST is not a zone, or several zones have this name"),
         ("2026-10-12 19:30 BST", "BST is not a zone, or several zones have this name"),
         ("2026-10-12 19:30 CEST+5", "CEST and the number next to it are different zones"),
-        ("02/11/2026 17:30", "one of two days"),
+        ("02/11/2026 17:30", "two different days"),
         ("2026-10-12", "a part of the date or the time of day is missing"),
         ("17:30", "a part of the date or the time of day is missing"),
         ("yesterday", "'yesterday' is not a time"),

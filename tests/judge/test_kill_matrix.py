@@ -78,7 +78,7 @@ def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pyt
     """Does a misspelt exercise stop the proof, instead of dropping its mistake?"""
     misspelt = Mistake("M8", variant(("softmax", "atention"), "shifted", "scores"))
     monkeypatch.setattr(catalogue, "mistakes_of", lambda stem: (*MISTAKES, misspelt))
-    with pytest.raises(ValueError, match="M8: no exercise is called 'atention'; there is: attention, "):
+    with pytest.raises(ValueError, match=r"M8: no exercise is called 'atention'\. The exercises are: attention, "):
         kill_matrix(NAME, "attention", 0)
 
 

@@ -401,7 +401,7 @@ def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
     everything = shown.count()
     page.get_by_label("Made in").press("s")  # softmax, in a list of all exercises
     of_softmax = shown.count()
-    page.get_by_label("Showing as").press("N")  # NaN or infinite
+    page.get_by_label("Symptom").press("N")  # NaN or infinite
     names = shown.locator("summary b").all_text_contents()
     assert everything > 150 > of_softmax > len(names) > 0
     assert "M3" in names and "M6" in names and "M1" not in names

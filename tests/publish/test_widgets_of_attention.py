@@ -65,7 +65,7 @@ def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
     """Do inputs of ones hide swapped queries and keys, as the note says?"""
     page = open_widget("attention")
     press(page, "M11")
-    assert page.locator(".lit").all_text_contents() == ["loopIs the output that of a plain loop, to 10⁻⁵?notices"]
+    assert page.locator(".lit").all_text_contents() == ["loopDoes a plain loop give the same output, to 10⁻⁵?notices"]
     press(page, "ones")
     assert page.locator(".lit").count() == 0
 
@@ -278,7 +278,8 @@ def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: 
     np.testing.assert_array_equal(weights.argmax(axis=1), looks)
     written = "".join("27182818"[place] for place in looks)
     assert (
-        f"After 200 steps it writes {written}: 8 of 8 digits are right." in page.locator(".widget-note").text_content()
+        f"After 200 steps the model writes {written}: 8 of 8 digits are right."
+        in page.locator(".widget-note").text_content()
     )
     page.get_by_label("Your eight digits").fill("271")
     assert page.locator(".widget-note").text_content() == "Type eight digits."

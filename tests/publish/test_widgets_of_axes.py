@@ -56,15 +56,15 @@ def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None
 @pytest.mark.parametrize(
     ("equation", "words"),
     [
-        ("ij,jk->il", "“l” is in the output and in no input"),
+        ("ij,jk->il", "“l” is in the output but in no input"),
         ("ij->ii", "twice in the output"),
-        ("ij,,jk->ik", "without letters"),
-        ("", "without letters"),
-        ("i1->i", "“1” is no letter"),
-        ("i->j->k", "“-” is no letter"),
-        ("...i->i", "“...” is left out"),
-        ("i->i,j", "no comma behind the arrow"),
-        ("a,b,c,d->abcd", "Three arrays at most"),
+        ("ij,,jk->ik", "has no letters"),
+        ("", "has no letters"),
+        ("i1->i", "“1” is not a letter"),
+        ("i->j->k", "“-” is not a letter"),
+        ("...i->i", "“...” does not work"),
+        ("i->i,j", "remove the comma after the arrow"),
+        ("a,b,c,d->abcd", "at most three arrays"),
         ("bhijcd->b", "make a size smaller"),
     ],
 )
@@ -151,10 +151,10 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
         (2, "ij->ij", "Your result has the shape (3, 4), but (4, 3) is asked for."),
         (3, "ij->i", "The shape is right, but 3 of 3 numbers are wrong."),
         (6, "i,jk->k", "The shape is right, but 4 of 4 numbers are wrong."),
-        (6, "i,ji->j", "“i” is an axis of length 3 and one of length 4: they need two letters."),
-        (7, "ij->ij", "Here are two arrays, and your equation has 1."),
-        (9, "bi->ib", "A has 3 axes, and “bi” has 2: one letter for each axis."),
-        (0, "ij->k", "“k” is in the output and in no input"),
+        (6, "i,ji->j", "“i” is the letter of axes of length 3 and 4: they need two letters."),
+        (7, "ij->ij", "This drill has two arrays, but your equation has 1."),
+        (9, "bi->ib", "A has 3 axes, but “bi” has 2: write one letter for each axis."),
+        (0, "ij->k", "“k” is in the output but in no input"),
         (10, "xyz,xzw->xyw", "Right. shared: x; free: y, w; summed: z."),
     ],
 )
@@ -175,7 +175,7 @@ def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
     for number, (_, _, answer) in enumerate(drills, 1):
         page.keyboard.type(answer)
         page.keyboard.press("Enter")
-        assert page.locator(".widget-note").text_content().endswith(f"You have {number} of 12.")
+        assert page.locator(".widget-note").text_content().endswith(f"You have solved {number} of 12.")
         page.get_by_role("button", name="Next drill").focus()
         page.keyboard.press("Space")
     assert page.locator(".widget-choice span").all_text_contents() == [f"{i} ✓" for i in range(1, 13)]
@@ -290,9 +290,12 @@ def test_positions_say_what_the_chapter_says(open_widget: Open) -> None:
     """Does the widget start with the chapter's four numbers, and do a touch and a key choose another place?"""
     page = open_widget("positions")
     note = page.locator(".widget-note")
-    assert note.text_content() == "To the right: 0.940 in 1-D, 0.966 in 2-D. Below: 0.429 and 0.966."
+    assert note.text_content() == (
+        "Similarity to the place on the right: 0.940 in 1-D, 0.966 in 2-D; "
+        "to the place below: 0.429 in 1-D, 0.966 in 2-D."
+    )
     matrix(page, "2-D").locator("tbody tr").nth(3).locator("td").nth(7).tap()
-    assert "To the right: outside in 1-D" in note.text_content()
+    assert "on the right: outside in 1-D" in note.text_content()
     start_of_next = read(matrix(page, "1-D, line by line"))[4, 0]
     assert start_of_next == 0.94  # the next place, at the opposite side of the image
     page.get_by_role("slider", name="row").press("ArrowRight")

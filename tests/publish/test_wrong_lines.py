@@ -184,7 +184,10 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
         page.keyboard.press("Enter")  # the next riddle
     assert len(seen) == 10
     page.reload()
-    assert f"{everything} riddles of this choice, 10 of them found." in page.locator(".widget-left").text_content()
+    assert (
+        f"{everything} riddles fit your choice; you have solved 10 of them."
+        in page.locator(".widget-left").text_content()
+    )
     riddle = asked(page)
     assert riddle.name not in seen
     page.locator(".line").nth((riddle.wrong + 1) % len(riddle.code)).tap()
@@ -192,9 +195,12 @@ def test_riddles_are_solved_by_keyboard(open_widget: Open) -> None:
     assert "No. " in page.locator("[role=status]").text_content()
     assert "(10 of 11 found.)" in page.locator("[role=status]").text_content()
     page.get_by_text("Forget all answers").tap()
-    assert f"{everything} riddles of this choice, 0 of them found." in page.locator(".widget-left").text_content()
+    assert (
+        f"{everything} riddles fit your choice; you have solved 0 of them."
+        in page.locator(".widget-left").text_content()
+    )
     page.reload()
-    assert "0 of them found." in page.locator(".widget-left").text_content()
+    assert "you have solved 0 of them." in page.locator(".widget-left").text_content()
 
 
 @pytest.mark.deep
@@ -207,7 +213,7 @@ def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
             press(page, str(part))
             press(page, level)
             fitting = [each for each in riddles() if (each.part, each.level) == (part, level)]
-            assert f"{len(fitting)} riddles of this choice" in page.locator(".widget-left").text_content()
+            assert f"{len(fitting)} riddles fit your choice" in page.locator(".widget-left").text_content()
             if fitting:
                 assert asked(page) in fitting
             else:

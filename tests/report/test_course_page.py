@@ -192,9 +192,12 @@ def test_settings_say_what_a_course_is(tmp_path: Path) -> None:
             "[due]\n1_atention = 2026-10-12",
             "[due] names '1_atention', and there is no such assignment (did you mean 1_att",
         ),
-        ("[due]\nattention = 2026-10-12", "(did you mean 1_attention?); there is: 1_attention, 2_multihead"),
+        ("[due]\nattention = 2026-10-12", "(did you mean 1_attention?). The assignments are: 1_attention, 2_multihead"),
         ("[due]\n2_Multi-Head = 2026-10-12", "(did you mean 2_multihead?)"),
-        ("[due]\nhomework = 2026-10-12", "[due] names 'homework', and there is no such assignment; there is: 1_att"),
+        (
+            "[due]\nhomework = 2026-10-12",
+            "[due] names 'homework', and there is no such assignment. The assignments are: 1_att",
+        ),
         (
             'assignments = ["2_multihaed"]',
             "assignments names '2_multihaed', and there is no such assignment (did you mea",

@@ -308,7 +308,7 @@ def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:
 def test_page_plots_say_their_conclusion(soup: BeautifulSoup) -> None:
     """Do the plots' texts hold the numbers, only automatic points while manual grading waits?"""
     totals, shares = (image["alt"] for image in soup.find_all("img"))
-    assert totals == "The middle total is 13 of 15 automatic points; the lowest is 0, the highest 15."
+    assert totals == "The median total is 13 of 15 automatic points; the lowest is 0, the highest 15."
     assert shares == "“softmax” is the hardest with 67% of its points, “attention backward” the easiest with 76%."
 
 

@@ -133,7 +133,7 @@ def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pyte
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Do a forbidden file, a file with 32 bits per pixel, and a failed download each get the right one-line error?"""
     Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
-    with pytest.raises(ValueError, match=r"grey\.tif has 32 bits a pixel"):
+    with pytest.raises(ValueError, match=r"grey\.tif has 32 bits per pixel"):
         load_images(str(folder), 16)
 
     def refuse(path: Path, *_: object) -> None:

@@ -259,11 +259,11 @@ def test_resume_refuses_another_run(tmp_path: Path) -> None:
     """Are a checkpoint with other settings or images, whose difference is named, and a file of another kind refused?"""
     path = tmp_path / "run.ckpt"
     next(run(SHORT, checkpoint=path))
-    with pytest.raises(ValueError, match=r"run\.ckpt is of a run with clip=1\.0 and not 2\.0: delete it"):
+    with pytest.raises(ValueError, match=r"run\.ckpt belongs to a run with clip=1\.0 and not 2\.0: delete it"):
         next(run(replace(SHORT, clip=2.0), checkpoint=path))
     other_images = replace(TRAINING, images=TRAINING.images + 0.1), replace(TRAINING, labels=TRAINING.labels.flip(0))
     for others in (*other_images, TRAINING.part(torch.arange(40))):
-        with pytest.raises(ValueError, match=r"run\.ckpt is of a run on other images: delete it"):
+        with pytest.raises(ValueError, match=r"run\.ckpt belongs to a run on other images: delete it"):
             next(train(SHORT, others, VALIDATION, checkpoint=path))
     for content in (b"", b"no checkpoint", path.read_bytes()[:1000]):
         path.write_bytes(content)

@@ -226,8 +226,8 @@ MISTAKES = (
     Mistake(
         "M40",
         "the initial parameters are N(0, 1)",
-        "Your activations grow by √D in every layer. With which standard deviation of a matrix's entries does a sum of "
-        "D products have the standard deviation 1? Look at every matrix.",
+        "Your activations grow by √D in every layer, because each of them is a sum of D products. Which standard deviation "
+        "of the entries of a matrix prevents this growth? Look at every matrix.",
         variant(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {DROPOUT}"),
         variant("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter)\n        {LAST_NORM}"),
         variant("repair", DRAW, "pass"),
@@ -522,7 +522,7 @@ MISTAKES = (
     Mistake(
         "M112",
         "the activation is at another place",
-        "The GELU acts once, on the output of expand. Where does your GELU act?",
+        "The GELU acts once, on the output of the layer `expand`. Where does your GELU act?",
         variant(
             "FeedForward",
             "F.gelu(self.expand(x))",
@@ -544,8 +544,8 @@ MISTAKES = (
     Mistake(
         "M114",
         "the block computes something else",
-        "With the same parameters, a pre-norm encoder block gives another output. Are both norms LayerNorms before "
-        "their sub-layers? Do you change the output?",
+        "Your output differs from that of a pre-norm encoder block with the same parameters. Are both norms LayerNorms "
+        "before their sub-layers? Do you change the output afterwards?",
         variant("EncoderBlock", *norms("nn.RMSNorm(width)")),
         variant(
             "repair",
@@ -698,7 +698,7 @@ MISTAKES = (
     Mistake(
         "M201",
         "rotated in the opposite direction",
-        "The angles have the wrong sign. Towards which coordinate does a point move?",
+        "The angles have the wrong sign. Does a positive angle turn a point from the first axis to the second, or back?",
         variant("rope", "angles = positions", "angles = -positions"),
     ),
     Mistake(

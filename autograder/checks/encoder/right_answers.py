@@ -498,5 +498,5 @@ RIGHT_ANSWERS = {
 EQUIVALENT = {
     r"super\(\).__init__\(\); |\.(copy_|requires_grad_|xavier_uniform_)\(.*; ": "a second call changes nothing",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
-    r"EncoderBlock, line \d+: self\.dropout\(self": "dropout in the part is enough",
+    r"EncoderBlock, line \d+: self\.dropout\(self": "the dropout inside the sub-layer is enough",
 }

@@ -192,5 +192,5 @@ EQUIVALENT = {
     r"attend, line \d+: (mask|empty) = .*detach": "a mask has no gradient",
     r"attend, line \d+: empty = .*half": "in half precision, False and True become 0 and 1",
     r"Dropout\(dropout\)\.half": "dropout has no parameters",
-    r"MultiHeadAttention, line \d+: if width % num_heads": "num_heads is a divisor, and the specification asks for no error",
+    r"MultiHeadAttention, line \d+: if width % num_heads": "num_heads divides the width, and the specification asks for no error",
 }

@@ -671,7 +671,7 @@ MISTAKES = (
     Mistake(
         "M151",
         "the result is another row than that of the class token, or a column",
-        "Your result is not the row of the class token. Which axis counts the tokens that look, and which index has "
+        "Your result is not the row of the class token. Which axis is that of the queries, and which index has "
         "the class token?",
         *variants("attention_rollout", "rollout[:, 0]", "rollout[:, :, 0]", "rollout.mean(dim=1)", "rollout[:, -1]"),
         variant("attention_rollout", "rollout[:, 0]", "rollout"),
