@@ -43,7 +43,9 @@ demo: setup
 	$(BIN)/autograder demo
 
 # No plugin but the one that is named: to find the others, pytest reads and rewrites all of them.
-PYTEST := $(BIN)/python -m pytest --disable-plugin-autoload -p xdist -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process more than there are processors, because a test often waits for a sandbox or a browser.
+PYTEST := $(BIN)/python -m pytest --disable-plugin-autoload -p xdist -n $$(($$(nproc) + 1)) --maxprocesses 5 \
+  --dist loadfile --no-loadscope-reorder
 
 CODESPELL := $(BIN)/codespell -D - -D tests/plain_english.txt
 

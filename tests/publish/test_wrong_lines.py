@@ -18,14 +18,13 @@ from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise
 from autograder.judge.mistake import changed_text, mistake_of, variant, variants_of
 from autograder.judge.mutations import without_words
-from autograder.publish.wrong_lines import SEED, SHOWN, Riddle, as_element, one_wrong_line
+from autograder.publish.wrong_lines import PARTS, SEED, SHOWN, Riddle, as_element, one_wrong_line
 
 EXERCISES: dict[str, Exercise] = {
     name: each
     for checks in map(checks_of, STEMS)
     for name, each in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).items()
 }
-PARTS = (1, 2, 3, 4, 5)
 
 
 def functions(code: str) -> dict[str, str]:
@@ -43,6 +42,7 @@ def corrected(riddle: Riddle) -> str:
     return "\n".join([*riddle.code[: riddle.wrong], *right, *riddle.code[riddle.wrong + 1 :]])
 
 
+@pytest.mark.deep
 def test_riddles_are_many() -> None:
     """Are there at least 120 different riddles, of all parts and all difficulties?"""
     names = [riddle.name for riddle in riddles()]
