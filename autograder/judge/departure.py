@@ -101,12 +101,15 @@ def names_around(written):
 @np.errstate(all="ignore")
 def departure(record, arguments, got, expected, steps):
     """Say where a record departs from the steps. The other arguments are as in a case."""
-    rows, returned, items, waiting, at = _read(record)
+    rows, returned, items, waiting, at, detached, checks = _read(record)
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
     if "error" in expected:
-        return _of_other_error(raised, expected) if raised else None
-    if got.get("text", "").startswith("returned ") and (rows or at[0]):
+        return _of_other_error(raised, expected, checks) if raised else None
+    of_type = got.get("text", "").startswith(("returned ", "the function returned None"))
+    if (of_type or (got.get("error") == "TypeError" and raised is None)) and (rows or at[0]):
         return _of_type(rows[returned]) if rows and returned >= 0 else _of_type(_Row(*at[:2], "", "", [], None, at[2]))
+    if "error" in got and raised is None and "gradient" in got["text"]:
+        return _of_detached(rows, detached)
     if not rows or ("error" in got and raised is None) or steps is None:
         return raised
     known = _Steps(steps, expected["arrays"], arguments)
@@ -121,7 +124,7 @@ def departure(record, arguments, got, expected, steps):
         if suspect is None or kinds[suspect][0] == ORDER:
             return raised
         departed = _departed(rows, kinds, suspect, known)
-        if departed.line is None:
+        if departed.line is None or departed.last_right is None:
             return raised
         text = f"{raised.text}\n{departed.text}"
         return Departure(text, departed.line, departed.last_right, departed.function, departed.outer)
@@ -133,7 +136,7 @@ def departure(record, arguments, got, expected, steps):
             name: j for name, j in zip(got["arrays"], items or [returned]) if _is_result(rows[j], got["arrays"][name])
         }
         place = _of_results(rows, kinds, results, known) or _of_shape(rows, kinds, results, known)
-        return place or _of_last(rows, kinds, returned, known)
+        return place or _of_last(rows, kinds, returned, known, detached)
     if suspect is None:
         return None
     return _departed(rows, kinds, suspect, known)
@@ -182,9 +185,9 @@ def _read(record):
 
     Returns:
         The rows, the place of the returned row, the places of its items, the places of the operands of the expression
-        that raised an error, and the line that ran last.
+        that raised an error, the line that ran last, the places of detached values, and the lines with checks.
     """
-    nothing = [], -1, [], [], (0, "", 0, {})
+    nothing = [], -1, [], [], (0, "", 0, {}), [], []
     try:
         rows = []
         if type(record) is not dict or type(record["rows"]) not in (list, tuple):
@@ -204,11 +207,14 @@ def _read(record):
             type(returned) is type(line) is type(outer) is int and type(function) is str and -1 <= returned < len(rows)
         )
         fits = fits and all(type(name) is str and type(number) is int for name, number in parts.items())
-        parts = {name[:80]: number for name, number in list(parts.items())[:2] if name[:80].isascii()}
-        waiting, items = (
-            [i for i in record[name][:20] if type(i) is int and 0 <= i < len(rows)] for name in ("open", "items")
+        parts = {name[:80]: number for name, number in list(parts.items())[:8] if name[:80].isascii()}
+        waiting, items, detached = (
+            [i for i in record[name][:50] if type(i) is int and 0 <= i < len(rows)]
+            for name in ("open", "items", "detached")
         )
-        return (rows, returned, items, waiting, (line, function[:80], outer, parts)) if fits else nothing
+        checks = [(str(name)[:80], int(number)) for name, number in record["checks"][:50]]
+        at = line, function[:80], outer, parts
+        return (rows, returned, items, waiting, at, detached, checks) if fits else nothing
     except (AttributeError, KeyError, TypeError, ValueError):
         return nothing
 
@@ -406,7 +412,7 @@ def _cause_of(rows, kinds, cleared, i):
         worse = [j for j in before if kinds[j][0] in (UNKNOWN, ORDER, FACTOR)]
         known = [j for j in _operands(rows, kinds, i) if kinds[j][0] in (GIVEN, PART, STEP)]
         if kind == SCALAR or _is_partial(rows[i]) or (known and len(known) < 3):
-            worse += [j for j in before if kinds[j][0] == SCALAR]
+            worse += [j for j in before if kinds[j][0] == SCALAR and not rows[j].text.startswith("self.")]
         if kind == UNKNOWN and not np.isfinite(rows[i].value).all():
             worse += [j for j in before if kinds[j][0] == ROWS]
         if not worse:
@@ -511,9 +517,8 @@ def _skipped_before(rows, kinds, waiting, known, raised):
     for j in waiting if due is not None else ():
         row = rows[_named(rows, j)]
         early = kinds[j][0] == STEP and kinds[j][1] < due and rows[j].value.size != known.steps[due][1].size
-        if any(kinds[n][0] == STEP and kinds[n][1] > kinds[j][1] for n in waiting):  # the line itself computes the step
-            continue
-        if early and row.kind == "variable" and row.line < raised.line:
+        later = [n for n in waiting if early and kinds[n][0] == STEP and kinds[n][1] > kinds[j][1]]
+        if not later and early and row.kind == "variable" and row.line < raised.line:
             text = f"Line {row.line}: {row.quoted} {_what(known, kinds[j])}. No line computes {_noun(known, due)}."
             return Departure(f"{raised.text}\n{text}", row.line, row.line, row.function, row.outer)
     return None
@@ -529,6 +534,8 @@ def _of_results(rows, kinds, results, known):
     for name, j in results.items():
         due = f"is the right {name.replace('_', ' ')}"
         right = known.results.get(name)
+        if name.startswith("gradient"):  # no line of the function returned it
+            continue
         if right is None or kinds[j][0] not in (STEP, ROWS, FACTOR) or _close(_real(rows[j].value), right):
             continue
         same = [n for n in range(j, len(rows)) if rows[n].kind == "variable" and rows[n].value is not None]
@@ -617,11 +624,12 @@ def _noun(known, place):
     return known.steps[place][0].split(" ", 1)[1]
 
 
-def _of_last(rows, kinds, returned, known):
+def _of_last(rows, kinds, returned, known, detached):
     """Say that all known steps are right, and the returned value is wrong."""
     row, value = rows[returned], rows[returned].value
     if kinds[returned][0] == STEP and any(_close(_real(value), step) for _, step, _ in known.steps):
-        return Departure("All known steps are right. Is something detached, so that no gradient flows back?")
+        text = "All known steps are right. Is something detached, so that no gradient flows back?"
+        return _of_detached(rows, detached) or Departure(text)
     if any(kind[0] == STEP for kind in kinds):
         sentence = f"all known steps before it are right, but {row.quoted} gives other values, or another order"
     elif value is not None and any(value.size == right.size for right in known.results.values()):
@@ -633,15 +641,26 @@ def _of_last(rows, kinds, returned, known):
     return Departure(f"Line {row.line}: {sentence}.", row.line, None, row.function, row.outer)
 
 
+def _of_detached(rows, detached):
+    """Say which value is the first through which no gradient flows back; return None if there is none."""
+    if not detached:
+        return None
+    row = rows[_named(rows, detached[0])]
+    text = f"Line {row.line}: no gradient flows back through {row.quoted}, but one must."
+    return Departure(text, row.line, None, row.function, row.outer)
+
+
 def _of_type(row):
     """Say that the returned value has a wrong type."""
     name = row.quoted if row.text else "the result"
     return Departure(f"Line {row.line}: {name} has a wrong type.", row.line, None, row.function, row.outer)
 
 
-def _of_other_error(raised, expected):
-    """Say which line raised an error other than the specified one."""
+def _of_other_error(raised, expected, checks):
+    """Say which line raised an error other than the specified one, and which check before it let these arguments pass."""
+    before = [line for name, line in checks if name == raised.function and line < raised.line]
     text = f"{raised.text}\nCheck the arguments before this line, and raise {expected['error']}."
+    text += f" The check in line {before[-1]} let these arguments pass." if before else ""
     return Departure(text, raised.line, None, raised.function, raised.outer, raised=True)
 
 
@@ -656,7 +675,23 @@ def _of_error(rows, waiting, at, got):
     ]
     details = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
     called = f", called in line {at[2]}," if at[2] else ""
-    name, set_in = next(iter(at[3].items()), ("", 0))
-    details += f"; `{name}` was set in line {set_in}" if name else ""
+    name, set_in = _attribute(at[3], [rows[i].text for i in waiting], got)
+    details += f"; `{name}` was set in line {set_in}" if set_in else f"; no line sets `{name}`" if name else ""
     text = f"Line {at[0]} of {at[1]}{called} raised the error{details}."
     return Departure(text, at[0], None, at[1], at[2] or set_in, raised=True)
+
+
+def _attribute(lines, computed, got):
+    """Return the attribute of `self` that caused an error, and the line that set it; 0 if no line did.
+
+    Args:
+        lines: The attributes that the line of the error reads, in order, with the lines that set them.
+        computed: The expressions of this line that were computed before the error.
+        got: The outcome with the error.
+    """
+    missing = [name for name, line in lines.items() if not line and f"'{name[5:]}'" in got["text"]]
+    if missing and got["error"] == "AttributeError":
+        return missing[0], 0
+    used = [name for name, line in lines.items() if line and not any(text.startswith(name) for text in computed)]
+    name = used[-1] if used else ""
+    return name, lines.get(name, 0)

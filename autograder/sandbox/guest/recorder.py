@@ -6,6 +6,7 @@ cells. It needs only NumPy. The functions run from a copy of their own text, whi
 """
 
 import ast
+import itertools
 import linecache
 import re
 import sys
@@ -45,6 +46,7 @@ class Recorder:
         self.attributes = {}  # the line of `__init__` that sets an attribute of `self`, by class and name
         self.statements = []  # for each running function, its frame and the statement that began last
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
+        self.with_gradient, self.detached = set(), []  # rows
 
     def __enter__(self):
         self._begin()
@@ -75,7 +77,9 @@ class Recorder:
             open: The rows of the operands of the expression that raised an error.
             items: The rows of the items that it returned.
             at: The line of the statement that began last, the name of its function, the outermost line as above, and the
-                lines that set the attributes of `self` that the statement reads.
+                lines that set the attributes of `self` that the statement reads; 0 for an attribute that no line sets.
+            detached: The rows through which no gradient flows back, although they were made of rows with a gradient.
+            checks: For each `if` with a `raise`, its function and its line.
         """
         at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": "", "owner": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # a function was called to check something
@@ -91,6 +95,8 @@ class Recorder:
             rows.append([*place, operands[:50], value, above])
         found = {"rows": rows, "returned": self.returned, "open": sorted(waiting)[-10:]}
         return found | {
+            "detached": self.detached[:50],
+            "checks": self._checks(),
             "items": self.items,
             "at": [at["line"], at["function"], 0 if outer is at else outer["line"], self._parts(at)],
         }
@@ -98,8 +104,13 @@ class Recorder:
     def _parts(self, at):
         """Return the attributes of `self` that a statement reads, with the lines that set them."""
         read = re.findall(r"\bself\.(\w+)", at["text"]) if at["function"] != "__init__" else []
-        lines = {name: self.attributes.get((at["owner"], name)) for name in read}
-        return {f"self.{name}": line for name, line in lines.items() if line}
+        return {f"self.{name}": self.attributes.get((at["owner"], name), 0) for name in read}
+
+    def _checks(self):
+        """Return the function and the line of each `if` with a `raise`."""
+        lines = [node for node in self.nodes if node["kind"] == "line"]
+        pairs = itertools.pairwise(lines)
+        return [(a["function"], a["line"]) for a, b in pairs if a["text"][:2] == "if" and b["text"][:5] == "raise"][:50]
 
     # ---------------------------------------------------------------------------------- while functions run
 
@@ -128,7 +139,8 @@ class Recorder:
         node, kind = self.nodes[k], type(value)
         operands = self._operands(node)
         torch = sys.modules.get("torch")
-        if kind in (FunctionType, ModuleType, type) or (torch is not None and kind is torch.nn.Parameter):
+        parameter = torch is not None and kind is torch.nn.Parameter and node["kind"] != "return"
+        if kind in (FunctionType, ModuleType, type) or parameter:
             return
         known = self.origin.get(id(value))
         if node["kind"] == "value" and node["name"]:  # a variable that is read
@@ -203,6 +215,10 @@ class Recorder:
         array = plain(value)
         self.bytes += 100 + (0 if array is None else array.nbytes)
         row = len(self.rows)
+        if array is not None and getattr(value, "requires_grad", False) is True:
+            self.with_gradient.add(row)
+        elif array is not None and array.dtype.kind == "f" and self.with_gradient.intersection(operands):
+            self.detached.append(row)
         if self.bytes > MAX_BYTES or row >= MAX_ROWS or time.perf_counter() > self.ends:
             self.ends = 0.0
         outer = self.nodes[self.statements[0][1]]["line"] if len(self.statements) > 1 else 0
