@@ -1,4 +1,4 @@
-"""Write files completely or not at all, and read files that a stranger named."""
+"""Write files completely or not at all, and read files that come from strangers."""
 
 import contextlib
 import fcntl
@@ -70,7 +70,7 @@ def made_once(path: Path, make: Callable[[], Any]) -> Any:
 
 
 def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None) -> bytes:
-    """Read a file that a stranger named; it must be a plain file (no link, device or pipe), and not too large.
+    """Read a file that comes from a stranger; it must be a plain file (no link, device or pipe), and not too large.
 
     Args:
         path: The file.

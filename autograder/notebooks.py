@@ -25,7 +25,7 @@ PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-
 NAMED_PICTURE = re.compile(
     r"(?:!\[[^\[\]]{0,200}\] ?\()?\[a picture, [^\[\]]{1,200}: it is in the submitted file\]\)?"
 )  # see _named
-# A trailing comma, or a string, so that commas within strings are skipped. The last string may be cut off.
+# Matches a trailing comma or a whole string. Matching strings skips the commas in them. The last string may be cut off.
 COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=\s*[\]}])', re.S)
 CELL = re.compile(r'\{\s*"(?:cell_type|attachments|execution_count|id|metadata|outputs|source|input)"\s*:')
 
@@ -299,7 +299,7 @@ def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
         more = len(source) - MAX_SOURCE
         cut = f"the last {more:,} characters of the cell {writable(what)[:60]!r}"
         notebook.receipt.append(f"Not placed: {cut}.")
-        notebook.questions.append(f"A cell is too long: {cut} were not read. Is something of the answers in them?")
+        notebook.questions.append(f"A cell is too long: {cut} were not read. Are parts of answers in them?")
         source = source[:MAX_SOURCE]
     return Cell(kind, source, known, nbgrader.get("checksum"), raw.get("cell_type") not in ("code", "markdown"))
 

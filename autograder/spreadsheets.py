@@ -21,8 +21,8 @@ csv.field_size_limit(2**31 - 1)
 DELIMITERS = ",;\t"
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}  # at the start of Excel's "Unicode text" files
 
-# A spreadsheet recognises a formula by its first visible character. FORMULA also has the wide forms of these
-# characters, which Japanese keyboards write.
+# A spreadsheet recognises a formula by its first visible character: =, +, - or @. FORMULA also has the wide forms of
+# these four characters, which Japanese keyboards write.
 # A spreadsheet may split at another separator than the table's, so each part of a cell counts as a cell.
 SEPARATOR = re.compile(r"([;,|\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
 INVISIBLE = r'[\s"\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e'
@@ -31,7 +31,7 @@ FORMULA = re.compile(
     rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-" and a number such as "-1" are no formulas
     r"[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b]"
 )
-END = "end"  # a row that we add at the end. If it is not read as a row, a quotation mark before it has no second one
+END = "end"  # a row that we add at the end. If it is not read as a row, a quotation mark before it was not closed
 
 
 @dataclass

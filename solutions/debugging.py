@@ -71,8 +71,8 @@ def test_attention(candidate) -> None:
     Args:
         candidate: A function `candidate(q, k, v, mask=None)`. It has the specification of `attend` of exercise 2:
             it returns the pair (output, weights). q, k, v and the output have shape (B, H, N, d), and the weights have
-            shape (B, H, N, N). A mask is boolean, True where a query may look. Its shape is (B, N), for the keys that
-            exist, (B, N, N) or (B, H, N, N). If a mask hides all keys from a query, the candidate raises ValueError.
+            shape (B, H, N, N). A mask is boolean, True where a query may look. Its shape is (B, N, N), (B, H, N, N) or,
+            for the keys that exist, (B, N). If a mask hides all keys from a query, the candidate raises ValueError.
 
     Returns:
         Nothing, if the candidate is right.

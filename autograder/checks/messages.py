@@ -31,7 +31,7 @@ class Message:
     """One message: the exercise, the wrong answer that gets it, and the text."""
 
     exercise: str
-    answer: str  # "M10/2", or a mutation: "line 3: a - b -> a + b"
+    answer: str  # "M10/2" (variant 2 of M10), or a mutation: "line 3: a - b -> a + b"
     text: str
 
     @property
@@ -66,7 +66,7 @@ def messages_of(stem: str, seed: int, mutations: int, progress: Progress = lambd
 
 
 def _key(message: Message) -> tuple[str, str]:
-    """Return the mistake of a message, or its exercise and its words. Messages with the same key count as one."""
+    """Return the text of a known mistake, or the exercise and the words. Messages with the same key count as one."""
     first = message.text.partition("\n")[0]
     if first in catalogue.MESSAGES.values():
         return first, ""

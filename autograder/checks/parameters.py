@@ -17,7 +17,7 @@ def find_parameter(module, name):
 
 
 def find_parameters(module, names):
-    """Return parameters by name, and the names of all others. If others exist instead of a parameter, raise an error."""
+    """Return the named parameters, and the names of all others. If one is missing and others exist, raise an error."""
     parameters = {name: find_parameter(module, name) for name in names}
     known = {id(parameter) for parameter in parameters.values()}
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]

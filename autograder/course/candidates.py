@@ -280,7 +280,7 @@ class Wanted:
         return Choice(taken, choice.reasons, question, rivals, digest)
 
     def describe(self, sorted_files: SortedFiles | None) -> list[str]:
-        """Describe each notebook if there are several, and list the files that may be the same requested file."""
+        """Describe the notebooks if there are several, and list the files if several may be the same requested file."""
         if sorted_files is None:
             return []
         notebooks = sorted_files.notebooks

@@ -442,7 +442,7 @@ class Course:
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Let Python import a plugin from the folder until `with` ends. Workers inherit the import path, and must not get it."""
+        """Let Python import a plugin from the folder only inside `with`, because workers inherit the import path."""
         sys.path.append(str(self.root))
         try:
             yield

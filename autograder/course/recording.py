@@ -306,7 +306,7 @@ class Recorder:
 
 @dataclass
 class _Rows:
-    """The gradebook for nbgrader's preprocessors: the rows of one submission, which were read before."""
+    """Replaces the gradebook for nbgrader's preprocessors, with the rows of one submission that were read before."""
 
     grades: dict[str, Grade]
     comments: dict[str, Comment]

@@ -181,7 +181,7 @@ def _is_of_the_student(error: BaseException) -> bool:
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:
-    """Cut texts and outputs, because a page may have many megabytes or may take a Markdown parser hours."""
+    """Cut texts and outputs. Otherwise a page could have many megabytes, or a Markdown parser could need hours."""
     room, own, shown = limits.total_output_bytes, 0, []
     for cell in notebook.cells:
         most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT

@@ -1,4 +1,4 @@
-"""Grade submissions: prove the installation, execute in parallel, record one by one."""
+"""Grade submissions: prove that the grader works here, execute in parallel, record one by one."""
 
 import contextlib
 import fcntl

@@ -72,7 +72,7 @@ def _answers_of_tests(released: Sequence[NotebookNode]) -> dict[int, str]:
 
 
 def _after_the_one_before(order: Sequence[Item], item: Item) -> int:
-    """Return where to put back a cell: after the last cell that was released before it."""
+    """Return where to put back a cell: after the nearest cell that precedes it in the released notebook."""
     before = [place for place, other in enumerate(order) if not other.own and other.place < item.place]
     return max(before, key=lambda place: order[place].place, default=-1) + 1
 

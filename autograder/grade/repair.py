@@ -300,7 +300,7 @@ def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
 
 
 def _without_html(source: str, receipt: list[str]) -> str:
-    """Put a space where a tag or a link would begin: nbgrader's pages show all HTML in Markdown."""
+    """Put a space where a tag or a link would begin: nbgrader's pages render all HTML in Markdown."""
     text = ACTIVE.sub(lambda match: match[0] + " ", source)
     if text != source:
         _note(receipt, "Tags and links in a text are shown as text.")

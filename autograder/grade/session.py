@@ -76,8 +76,8 @@ class Session:
                 try:
                     cell.run(self.kernel, self.budget.left())
                 except KernelLost:
-                    # The cell ran well before. Start again without the student's own cells before it; if there are
-                    # none, without this cell.
+                    # The cell ran earlier without a loss. Start again without the student's own cells before it; if
+                    # there are none, without this cell.
                     own = [] if cell.own else [each for each in self.ran[: self.ran.index(cell)] if each.own]
                     self.ran = [each for each in self.ran if each not in (own or [cell])]
                     break
@@ -144,7 +144,7 @@ class Session:
     def patience(self, seconds: float) -> float:
         """Return how long a call or a cell may take. After two losses the time is shorter, as more losses are likely.
 
-        The shorter time is enough for a call that ends its process on a busy machine.
+        Even on a busy machine, a call that ends its process needs no more than the shorter time.
         """
         return seconds if self.losses.total() < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 

@@ -12,7 +12,7 @@ from autograder.grade.layout import Item
 from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
-FEW, MANY = 8, 20  # fewest words of a text, or of comments in code, that may answer a question far away
+FEW, MANY = 8, 20  # the fewest words with which a text, or comments in code, may answer a question in a distant cell
 NOT_RUN = "[Not run: "  # begins a text that holds a student's code
 MAX_PICTURES = 20  # pictures of an answer that are named
 MAX_SHOWN = 5000  # characters that are shown of texts that may be the answer

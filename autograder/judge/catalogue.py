@@ -25,8 +25,8 @@ def mistakes_of(stem: str) -> tuple[Mistake, ...]:
 
 
 STEMS = sorted(path.parent.name for path in ROOT.glob("autograder/checks/*/mistakes.py"))
-# The chapters also teach these mistakes. No check can notice them: some are mistakes in conclusions, and others make
-# another kind of model.
+# The chapters also teach these mistakes. No check can notice them: some are mistakes in conclusions, and others are in
+# models that no exercise asks for.
 TAUGHT = (
     Mistake(
         "M31",
@@ -94,7 +94,7 @@ def mistakes_by_number() -> dict[str, Mistake]:
             raise ValueError(f"{mistake.name} is {other.title!r} and {mistake.title!r}; M{free} is free")
         by_number[mistake.name] = mistake
     if lacking := {mistake.name for mistake in mistakes} - by_number.keys():
-        raise ValueError(f"{', '.join(sorted(lacking))}: expected a title and a question where a number is first given")
+        raise ValueError(f"{', '.join(sorted(lacking))}: expected a title and a question in one assignment")
     return {name: mistake for name, mistake in by_number.items() if mistake not in TAUGHT}
 
 

@@ -29,7 +29,7 @@ class WrongAnswer(AssertionError):
 
 
 class Measured(dict):
-    """The results of a probe, by name. A probe may choose the names of its results; a student's dictionary may not."""
+    """The results of a probe, by name. `outcome` uses these names; it rejects a dictionary that a student returns."""
 
 
 @np.errstate(all="ignore")
@@ -189,7 +189,7 @@ def fitting(case, mine, prints, tried, names):
     part, fits = part_of(case, names), {}
     for name, wrong_prints in (case["mistakes"] if "arrays" in mine else {}).items():
         if alike(prints, wrong_prints, part):
-            fits[name] = alike(prints, wrong_prints) / 2  # more if the results that the case does not ask for fit too
+            fits[name] = alike(prints, wrong_prints) / 2  # more if it also gives the results that the case ignores
             for c, g, m, t in tried:  # an error or a right result may hide the mistake in other cases
                 fits[name] += alike(m, c["mistakes"][name]) if name in c["mistakes"] else not t or "error" in g
     return {name: count for name, count in fits.items() if has_support(name, fits, tried, names)}

@@ -232,7 +232,7 @@ class _Steps:
             right = _real(array)
             known = (
                 any(_close(step, right) for _, step, _ in self.steps) or (right == np.round(right)).all()
-            )  # as a shape
+            )  # whole numbers, such as a shape, are not a step
             if np.asarray(array).dtype.kind == "f" and right.size > 1 and not known:
                 self.steps.append((f"is the right {name.replace('_', ' ')}", right, []))
         self.steps = [each for each in self.steps if each[1].size]
@@ -319,7 +319,7 @@ def _transposed(value, step):
 
 
 def _is_half(value, step=None):
-    """Whether the numbers of a value have half precision; with `step`, only if the numbers of this step have not."""
+    """Whether the numbers of a value have half precision. If the numbers of `step` have it too, return False."""
     half = value.size > 1 and np.array_equal(value.astype(np.float16), value, equal_nan=True)
     return half and (step is None or not _is_half(step))
 
@@ -481,7 +481,7 @@ def _departed(rows, kinds, i, known):
 
 
 def _lines_before(rows, kinds, i):
-    """Return the lines before a value that computed something."""
+    """Among the lines before a value, return those that computed something."""
     made = [row for row, (kind, *_) in zip(rows[:i], kinds) if kind > (GIVEN if row.kind == "value" else NOTHING)]
     return {(row.function, row.line) for row in made if row.function != rows[i].function or row.line < rows[i].line}
 
@@ -511,7 +511,7 @@ def _skipped(rows, kinds, i, known):
 
 
 def _skipped_before(rows, kinds, waiting, known, raised):
-    """If a step before the error was skipped, say which operand of the line with the error is an earlier step."""
+    """If no line before an error computes a required step, say which operand of the line is from before this step."""
     reached = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in reached), None)
     for j in waiting if due is not None else ():
@@ -525,7 +525,7 @@ def _skipped_before(rows, kinds, waiting, known, raised):
 
 
 def _is_result(row, result):
-    """Whether a test's result is a value as the function returned it: a test may also compute results, as a gradient."""
+    """Whether the function itself returned this result. A test may compute other results, for example a gradient."""
     return row.value is not None and _close(_real(row.value), _real(result))
 
 
@@ -547,7 +547,7 @@ def _of_results(rows, kinds, results, known):
 
 
 def _of_shape(rows, kinds, results, known):
-    """Say which line gives a result its wrong shape. The line may use a right value of this shape."""
+    """Say which line gives a result its wrong shape. If a right value has it too, name the line that uses the value."""
     for name, j in results.items():
         right, value = known.results.get(name), rows[j].value
         if right is None or value is None or value.shape == right.shape:

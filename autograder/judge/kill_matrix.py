@@ -111,7 +111,7 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
         ValueError: a mistake names an exercise that does not exist.
     """
     checks = checks_of(stem)
-    # The names may also be those of programs of the pool that were not drawn.
+    # A mistake may also name a program of exercise 5 that was not drawn for this class.
     known = checks.EXERCISES | getattr(checks, "PROGRAMS", {})
     for mistake in catalogue.mistakes_of(stem):
         for name in {name for variant in mistake.variants for name in variant.exercises} - known.keys():

@@ -50,7 +50,7 @@ def names_used(written, notebook):
             used += mine
             waiting += [part for part in item.co_consts if isinstance(part, CodeType)]
             waiting += [notebook[name] for name in mine if getattr(notebook.get(name), "__module__", "") == "__main__"]
-        elif isinstance(item, (tuple, dict)):  # candidates for a student's test
+        elif isinstance(item, (tuple, dict)):  # functions that a student's own test judges
             waiting += item.values() if isinstance(item, dict) else item
         elif isinstance(item, type):
             waiting += [getattr(part, "__func__", part) for part in vars(item).values()]

@@ -296,7 +296,10 @@ class _Collector:
     def _take_files(
         self, student: str, name: str, group: list[Candidate], claim: _Claim, stored: SortedFiles, source: str
     ) -> None:
-        """Put a file next to the notebook, unless it or a later one is there. If a person must decide, put the contenders."""
+        """Put a file next to the notebook, unless it or a later one is there.
+
+        If a person must decide, put all contenders there.
+        """
         choice = self.wanted.choose_file(group)
         taken = choice.taken
         try:

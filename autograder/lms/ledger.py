@@ -105,7 +105,7 @@ def is_older(record: dict[str, Any], before: dict[str, Any]) -> bool:
 
 
 def latest_of(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the facts about the newest file that `is_older` needs. The newest file may be one that does not count."""
+    """Return what `is_older` needs to know about the newest file. The newest file may be one that does not count."""
     latest = max(records, key=lambda record: (record["attachment"], record["packed"] or ""))
     return {key: latest[key] for key in ("system", "attachment", "packed")}
 

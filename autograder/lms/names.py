@@ -26,7 +26,7 @@ class Sender:
     system: str = ""  # "moodle" or "canvas", if one of them named the file
     number: str = ""  # number of the participant or user
     name: str = ""
-    folder: str = ""  # top folder, if no system named it; "/" if it cannot be a student's
+    folder: str = ""  # top folder, if no system named the file; "/" if the folder cannot be a student's
     late: bool = False
     attachment: int = 0  # Canvas's number of the upload
     back: str = ""  # name under which the system accepts a feedback page

@@ -30,9 +30,9 @@ class Owners:
     def learn(self, senders: Iterable[Sender]) -> None:
         """Find the folders that may be GitHub Classroom's clones, which are called SLUG-USER.
 
-        A person's user name is the column `github` of the roster, or else the id. In a folder's name, the user name
-        comes after a beginning that all folders share and a dash. If there is only one folder, that beginning has to
-        end with the name of the assignment.
+        A person's user name is the column `github` of the roster, or else the id. A folder's name has three parts: a
+        beginning that is the same in all folders, a dash, and the user name. If there is only one folder, its beginning
+        has to end with the name of the assignment.
         """
         tops = {sender.top for sender in senders if sender.folder not in ("", "/")}
         folders = {top: top.casefold() for top in tops if self.roster.by_id(top) is None and top not in self.of_course}

@@ -190,7 +190,7 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
         return page
     run_chapters(root, progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
-    # After a change of an extension, they would stay as the old extension made them.
+    # After a change of an extension, these pages would stay as the old extension made them.
     if not last.endswith(extensions):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
     stamp.unlink(missing_ok=True)
@@ -240,7 +240,7 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     long = [place for place, cell in enumerate(cells) if "skip-execution" in cell.metadata.get("tags", [])]
     if len(long) != 1:
-        raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; a record is made by one")
+        raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; expected 1")
     notebook.cells = [*cells[: long[0] + 1], new_code_cell(REPORT)]
     done = iter(range(1, len(notebook.cells) + 1))
     options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}

@@ -305,7 +305,10 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         progress("mutations", len(matrices), len(matrices))
         for score in scores:
             for mutation in score.missed:
-                words = "%s: no check notices %s, counted from its def. Add a case, or a reason in EQUIVALENT of right_answers.py"
+                words = (
+                    "%s: no check notices %s, where line 0 is the def. "
+                    "Add a case, or a reason to EQUIVALENT in right_answers.py"
+                )
                 logging.getLogger(__name__).warning(words, score.exercise, mutation)
         return mistakes_page(matrices, scores)
 

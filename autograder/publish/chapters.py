@@ -119,7 +119,7 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
 
     def replace(match: re.Match) -> str:
         if match["kind"] == "widget":  # a widget needs the page's scripts
-            return f"*To touch and to change: [live, on the page]({book.page(name, '#widget-' + match['title'])}).*"
+            return f"*The book has a widget here: [try it there]({book.page(name, '#widget-' + match['title'])}).*"
         if match["kind"] == "drawing":  # such a drawing works only on the page
             return ""
         if match["kind"] == "image":  # a drawing has two themes, and a notebook shows the light one
@@ -162,7 +162,7 @@ def cite(works: list[tuple[str, ...]], role: str) -> str:
 
 
 def one_line(equation: str) -> str:
-    """Return an equation on one line, because a quote needs it. Lines that Sphinx would align stay aligned."""
+    """Return an equation on one line: it may be in a Markdown quote. Lines that Sphinx would align stay aligned."""
     equation = " ".join(equation.split())
     outside = re.sub(r"\\begin\{(\w+\*?)\}.*?\\end\{\1\}", "", equation)
     return rf"\begin{{aligned}} {equation} \end{{aligned}}" if r"\\" in outside else equation

@@ -24,7 +24,7 @@ from autograder.progress import Progress
 from autograder.publish.articles import Article, OneFile, read_articles, title_page
 from autograder.publish.book import BookError, find_browser
 
-TIMES = 4  # most prints; after these, the page numbers no longer change
+TIMES = 4  # print at most this often; after that, the page numbers no longer change
 TARGET = re.compile(r' data-at="([^"]+)">\d+<')
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 FACES = {  # Matplotlib brings these fonts, so that every machine prints the same pages

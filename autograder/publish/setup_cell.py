@@ -21,8 +21,8 @@ from autograder.judge.own_module import own_module
 from autograder.sandbox.guest import recorder, unwritten
 
 QUOTES = "'''"
-MAX_STEPS = 300  # most numbers that the steps of a case may have in a notebook
-DECIMALS = 7  # decimals of frozen numbers: two more than `compare.TOLERANCE` looks at
+MAX_STEPS = 300  # in a notebook, all steps of a case together have at most this many numbers
+DECIMALS = 7  # decimals of the numbers in the cell: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
 

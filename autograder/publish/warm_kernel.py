@@ -1,4 +1,4 @@
-"""Start kernels for chapters at once: each is a fork of a process that has the chapters' imports.
+"""Start kernels for chapters without delay: each is a fork of a process that has the chapters' imports.
 
 This process is multiprocessing's fork server. It runs no chapter itself, so that no chapter affects another.
 """

@@ -27,7 +27,7 @@ from autograder.publish.generated import sources
 PARTS = (1, 2, 3, 4, 5)  # of the book, each with its assignment
 SEED = 0  # seed of the hidden tests' inputs
 LEAST, MOST = 6, 20  # fewest and most lines of a riddle
-SHOWN = 5  # rows and columns of a map, at most
+SHOWN = 5  # a map is a table of numbers, drawn in colours; it has at most this many rows and columns
 KEPT = ROOT / "_build" / "wrong_lines"  # finished riddles, by the content of their sources
 
 

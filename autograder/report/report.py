@@ -180,7 +180,7 @@ def rows_of(course: Course, assignment: Assignment, questions: list[Question], r
 def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list[dict[str, Any]]) -> Answer:
     own_grades = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in own_grades), sum(each.waits for each in own_grades)
-    # nbgrader gives points for a written question only if it is empty; a person may give other points
+    # nbgrader itself sets the points of a written question only if it is empty, to 0; a person may change them
     untouched = question.written and not points and any(each.of_tests is not None for each in own_grades)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]

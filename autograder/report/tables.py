@@ -52,7 +52,7 @@ def _lost(question: Question, answer: Answer) -> str:
 def matrix_table(matrix: "Matrix") -> Table:
     """Return one line for each mutant: the checks that fail it, and whether its mistake is named."""
     table = Table(title=f"{matrix.assignment}: which checks catch each known mistake (seed {matrix.seed})")
-    for column in ("exercise", "mutant", "mistake", "failed by", "named", "visible test names"):
+    for column in ("exercise", "mutant", "mistake", "failed by", "named", "named by visible test"):
         table.add_column(column)
     for verdict in matrix.mutants:
         title = TITLES[verdict.mistake]

@@ -55,7 +55,7 @@ def next_to(function: Function, name: str, ours: Function) -> Function:
 
 
 def where_it_runs(measure: Function) -> Function:
-    """Make a measure run where its first argument, a function, runs."""
+    """Return a measure that runs at the place where its first argument, a function, runs."""
 
     def measured(function: Function, *arguments: Any) -> Any:
         if isinstance(function, Likeness):

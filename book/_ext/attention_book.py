@@ -3,8 +3,8 @@
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```
     {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
-    :::{widget} attention               the place of book/_static/widget_attention.js; its content is for readers
-    :::                                 without scripts
+    :::{widget} attention               the place of book/_static/widget_attention.js; readers without scripts
+    :::                                 see the text between these two lines
     {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
     {published}`a PDF <book.pdf>`       a link to a file that is published next to the book, and is not one of its pages
 

@@ -1,7 +1,7 @@
 """Show a chapter's figure in the colours of the page's theme; a browser loads only this version.
 
-The browser loads a figure when it comes into view. No Sphinx theme or extension recolours a drawing. They invert it
-with its colour maps, or need a second drawing.
+The browser loads a figure when it comes into view. Sphinx themes and extensions do not recolour a drawing: they
+invert it, also its colour maps, or need a second drawing.
 """
 
 import re

@@ -2,7 +2,7 @@
 
     {minutes}`softmax`                  the minutes of a chapter, at any other place
     {minutes}`softmax#temperature a#b`  the minutes of these sections together
-    {minutes}`path`                     the minutes of all sections that the page asks for
+    {minutes}`path`                     the sum of all minutes of sections that this page shows
     {minutes}`all`                      the hours of all chapters
 
 Minutes are counted: one for 150 words, two for an equation, two for a cell, and none for what is folded. A chapter's

@@ -215,8 +215,8 @@ run_tests("repair", repair, BrokenBlock)
 # Write your answer in the cell below each question, three to six sentences each.
 # A person reads them.
 #
-# **6.1 (1 point)** Follow the gradient from the output of a stack to its input, first through pre-norm and then through
-# post-norm blocks.
+# **6.1 (1 point)** Follow the gradient from the output of a stack to its input, once for a stack of pre-norm blocks and
+# once for a stack of post-norm blocks.
 # Why does pre-norm need a norm after the last block?
 # Why does post-norm need a warm-up?
 

@@ -197,7 +197,8 @@ def show_comparison(records: list[Record]) -> None:
         pairs = [(measure(plain), measure(ours)) for plain, ours in zip(curves["plain"], curves["short"])]
         cells = [_with_interval([pair[side] for pair in pairs], form) for side in (0, 1)]
         ratios = [plain / ours for plain, ours in pairs if plain is not None and ours is not None]
-        table.add_row(what, *cells, _with_interval(ratios, "{:.2f}") if len(ratios) == len(pairs) else "not all arrive")
+        ratio = _with_interval(ratios, "{:.2f}") if len(ratios) == len(pairs) else "not reached by all seeds"
+        table.add_row(what, *cells, ratio)
 
     for clock, unit in (("seconds", "s"), ("cpu_seconds", "CPU s")):
         row(f"an epoch, {unit}", lambda curve, clock=clock: statistics.mean(epoch[clock] for epoch in curve))
@@ -285,8 +286,8 @@ def _read(path: Path) -> list[Record]:
 @app.command("compare")
 def compare_command(
     seeds: SeedsOption = 3,
-    first_seed: Annotated[int, typer.Option(help="Go on from this seed; the file holds those before.")] = 0,
-    epochs: Annotated[int, typer.Option(help="At most, for the plain recipe.")] = 12,
+    first_seed: Annotated[int, typer.Option(help="Go on from this seed; the file has the earlier ones.")] = 0,
+    epochs: Annotated[int, typer.Option(help="The most epochs of the plain recipe.")] = 12,
     threads: ThreadsOption = 2,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     records: RecordsOption = RECORDS,

@@ -20,7 +20,7 @@ def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:
     """Return a trained model in evaluation mode, and what its record says about the images.
 
     Raises:
-        ValueError: The record has no run with these facts, or the weights belong to another model.
+        ValueError: The record is of no run, or does not describe its images; or the weights are of another model.
     """
     try:
         run = json.loads(record.read_text(encoding="utf-8"))[0]

@@ -74,7 +74,7 @@ def make_folder(training: dict[str, list[Path]], test: dict[str, list[Path]], ou
         raise ValueError(f"{out} is there already: delete it, or name another folder with --out")
     for part, found in (("training", training), ("the test", test)):
         if empty := [name for name, paths in found.items() if not paths]:
-            raise ValueError(f"no image is left for {part} of {', '.join(empty)}: ask for fewer, or for other classes")
+            raise ValueError(f"no image is left for {part} of {', '.join(empty)}: name fewer classes, or others")
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)  # an interrupted call may have left it
     for name, found in (("train", training), ("test", test)):
@@ -96,8 +96,8 @@ def main(
         Path | None, typer.Option(help="Instead of COCO: a folder with train/CLASS and test/CLASS.")
     ] = None,
     classes: Annotated[str, typer.Option(help="Names of classes, with commas.")] = COCO5,
-    each: Annotated[int, typer.Option(min=1, help="Most images of a class for training.")] = 1500,
-    each_of_test: Annotated[int, typer.Option(min=1, help="Most images of a class for the test.")] = 500,
+    each: Annotated[int, typer.Option(min=1, help="At most this many images of a class for training.")] = 1500,
+    each_of_test: Annotated[int, typer.Option(min=1, help="At most this many images of a class for the test.")] = 500,
     seed: Annotated[int, typer.Option(help="The seed for drawing the images.")] = 0,
 ) -> None:
     """Make a folder of five classes, 1,500 and 500 images each, from COCO or from a folder of more classes."""

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 MEAN, STD = 0.1307, 0.3081  # mean and deviation of the pixels, from 0 to 1, of MNIST's training images
 SHARE = 0.5  # the share of the free memory that images may take as tensors
-OF_SYSTEMS = ".", "@", "__MACOSX"  # files and folders of operating systems have names that begin so
+OF_SYSTEMS = ".", "@", "__MACOSX"  # files and folders of operating systems: their names start with one of these
 
 
 class Images(Protocol):
@@ -143,7 +143,7 @@ class Data:
         if missing := [name for label, name in enumerate(self.classes) if label not in validated]:
             text += f" None of the images for validation is of {', '.join(missing)}."
         if self.left_out:
-            text += f" Left out, as no images: {len(self.left_out)}, such as {self.left_out[0]}."
+            text += f" Left out because they are not images: {len(self.left_out)}, such as {self.left_out[0]}."
         return text
 
 
@@ -256,7 +256,9 @@ def _found_in(root: Path) -> tuple[list[str], list[tuple[list[Path], Tensor]], l
     held_out = max(1, len(paths) // 10)
     if unseen := {*range(len(classes))} - {*labels[order[held_out:]].tolist()}:
         few = ", ".join(classes[label] for label in sorted(unseen))
-        raise ValueError(f"{root}/train has too few images of {few}: none is left, as a tenth of all validates")
+        raise ValueError(
+            f"{root}/train has too few images of {few}: none is left for training, as a tenth of all is for validation"
+        )
     parts = [([paths[i] for i in part.tolist()], labels[part]) for part in (order[held_out:], order[:held_out])]
     return classes, [*parts, _flat(found["test"])], left_out
 

@@ -410,8 +410,8 @@ def all_command(
     night: Annotated[
         bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
     ] = False,
-    images: Annotated[int | None, typer.Option(min=1, help="Most training images, for a smaller run.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Most epochs, for a smaller run.")] = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Use at most this many training images.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Train for at most this many epochs.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="Stop after this many CPU minutes; call again to continue.")
     ] = None,

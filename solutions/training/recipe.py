@@ -223,7 +223,9 @@ def main() -> None:
         ] = None,
         weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
         record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
-        checkpoint: Annotated[Path | None, typer.Option(help="Written after each epoch, and continued.")] = None,
+        checkpoint: Annotated[
+            Path | None, typer.Option(help="The run's state after each epoch; an existing one is continued.")
+        ] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
         threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
         compile: Annotated[bool, typer.Option("--compile", help="Compile the model.")] = False,

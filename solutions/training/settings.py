@@ -66,9 +66,9 @@ class Settings:
         if self.optimizer not in ("muon", "adamw"):
             raise ValueError(f"optimizer must be muon or adamw, got {self.optimizer}")
         if self.optimizer == "muon" and self.architecture != "vit":
-            raise ValueError(f"muon moves the blocks of vit alone: architecture {self.architecture} needs adamw")
+            raise ValueError(f"muon works only with architecture vit: architecture {self.architecture} needs adamw")
         if self.dropped_until and (self.dropout or self.architecture != "vit"):
-            raise ValueError("patches can be left out of the architecture vit without dropout alone")
+            raise ValueError("patches can be left out only with architecture vit and without dropout")
 
 
 def change_settings(settings: Settings, changes: list[str]) -> Settings:

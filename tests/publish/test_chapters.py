@@ -182,7 +182,7 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
         ("[a page](https://example.org/x.md)", "[a page](https://example.org/x.md)"),
         (
             ":::{widget} masks\n| a | b |\n:::",
-            "*To touch and to change: [live, on the page](https://example.org/book/softmax.html#widget-masks).*",
+            "*The book has a widget here: [try it there](https://example.org/book/softmax.html#widget-masks).*",
         ),
         (
             ":::{image} _static/a.svg\n:class: only-light\n:alt: A map.\n:::",

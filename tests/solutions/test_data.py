@@ -99,7 +99,7 @@ def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
     assert [path.name for path in after.left_out] == ["photo.heic", "list.txt"]
     assert len(after.training) + len(after.validation) == 64
     assert "3 classes; 58 images for training, 6 for validation, 12 for the test, of 16 × 16 pixels" in after.in_words()
-    assert "Left out, as no images: 2, such as " in after.in_words()
+    assert "Left out because they are not images: 2, such as " in after.in_words()
     (red / "again").symlink_to(red)
     (red / "more" / "and more").symlink_to(red)
     assert len(load_folder(folder, 16).training) == len(after.training)  # each folder once

@@ -71,18 +71,18 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
     """
     queries, keys = exact(queries), exact(keys)
     keys[..., 0] = 1
-    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
+    queries[..., 0] = 2 * by * (np.arange(queries.shape[-2]) % 3 - 1)  # adds `-by`, 0 or `by` to the scaled scores
     return queries, keys, values
 
 
 def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
-    """Raise the scores of hidden keys by 50. The mask must be a mask of keys, and the width must be 4."""
+    """Raise the scores of hidden keys by 50. The mask must have no axis of queries, and the width must be 4."""
     queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
     return queries, keys, values, mask
 
 
 def attention_weight_cases(rng):
-    """Return cases. In the first, the sizes are equal, so a mistake keeps every shape and can be named."""
+    """Return cases. The first has equal sizes: a mistake then gives the right shapes, and can be named."""
     only = ("weights",)
     return [
         Case("as many queries as keys", qkv(rng, n_queries=5, n_keys=5, width=3, value_width=3), only=only),

@@ -1,4 +1,4 @@
-"""The known mistakes of assignment 1_attention, each with the words of the answer that it changes."""
+"""The known mistakes of assignment 1_attention. Each replaces some words (pieces of code) of the answer by others."""
 
 from autograder.judge.mistake import Mistake, variant, variants
 
@@ -26,7 +26,7 @@ OTHER_POWERS = (
 )
 
 # The scale of the scores is "-2) / np.sqrt(queries.shape[-1])". In attention_backward, the scale of their gradient has the
-# same words without the bracket.
+# same words without "-2)".
 BACKWARD = "attention_backward"
 HIDE = "np.where(mask, scores, -np.inf)"
 DIVIDED = "exponentials / exponentials.sum(axis=axis, keepdims=True)"
@@ -57,7 +57,7 @@ MISTAKES = (
         "the sum does not keep its axis",
         "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
         *variants(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
-        # There is no shift by row, as in exp(scores) / exp(scores).sum(...).
+        # The maximum of each row is not subtracted, as in an answer exp(scores) / exp(scores).sum(...).
         variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
         variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
         variant(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),

@@ -15,7 +15,7 @@ from autograder.sandbox.likeness import where_it_runs
 from solutions import debugging as answers
 from solutions import programs
 
-DRAW = 0  # another number draws other programs, for another class; then run "make exercises"
+DRAW = 0  # another number draws other programs, for other students; then run "make exercises"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     """
     x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
     if hidden or apart:  # with multiples of 1/8 and a square width, scores are exact in float32
-        x[..., 1:] += 3  # makes results large: near 1,000, the log of a sum is off by 3e-5 in float32
+        x[..., 1:] += 3  # large results tolerate larger errors: near 1,000, the log of a sum is off by 3e-5
         x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
         query[0], query[1:] = width**0.5, 0
     if lowest:

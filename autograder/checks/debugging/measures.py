@@ -79,7 +79,7 @@ def numbers_of(model):
 def measure_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed).eval()  # an earlier evaluation may leave this mode
+    model = small_model(images[0].numel(), 4, seed).eval()  # the program must set the mode itself
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
     return np.array(losses), numbers_of(model)
@@ -88,7 +88,7 @@ def measure_shuffled(train, images, labels, order, size, seed):
 def measure_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
-    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # an earlier evaluation may leave this mode
+    model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # the program must set the mode itself
     optimizer = Descent(model.parameters(), 0.1)
     losses = [float(train(model, batches, optimizer, longest)) for _ in range(2)]
     return np.array(losses), numbers_of(model)

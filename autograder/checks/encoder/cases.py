@@ -24,7 +24,7 @@ def eighths(rng, *shape):
 
 
 def layer_norm_values(rng):
-    """Return cases. The first has as many tokens as components, so mistakes keep the shape and can be named."""
+    """Return cases. The first has as many tokens as components: mistakes give the right shape, and can be named."""
     return [
         Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
         Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),

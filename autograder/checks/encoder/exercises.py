@@ -68,7 +68,7 @@ ENCODER = ExerciseInTorch(
 
 
 def probe_repair_here(repair, make_block=None):
-    """Take the broken block from the student's notebook; for a function of this process, take it from the answers."""
+    """Take BrokenBlock from the student's notebook, or from `solutions/` if `repair` is a function of this process."""
     return probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
 
 

@@ -16,7 +16,7 @@ def slopes(shape):
 
 
 def steps_of_adam(parameters, rate):
-    """Return a function that takes a step of Adam and drops the gradients.
+    """Return a function that makes one step of Adam and then deletes the gradients.
 
     torch.optim is not used because it imports PyTorch's compiler, which takes seconds.
     """

@@ -1,4 +1,4 @@
-"""The mistakes of assignment 3_encoder: each is the answer with a few words changed."""
+"""The known mistakes of assignment 3_encoder. Each replaces some words (pieces of code) of the answer by others."""
 
 from autograder.judge.mistake import Mistake, variant, variants
 
@@ -6,7 +6,7 @@ ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
 PARTS = ("FeedForward", "EncoderBlock")  # in both, the last line of __init__ makes the dropout
 BLOCKS = ("EncoderBlock", "Encoder")
 
-# Before these words, __init__ has made all matrices. So a mistake can initialise each matrix differently here.
+# __init__ makes all matrices before it reaches these words. So a mistake can insert another initialisation here.
 DROPOUT = "self.dropout = "
 LAST_NORM = "self.norm = "
 KEPT = "1 - dropout if dropout else 0.0"
@@ -40,12 +40,12 @@ ROOT = "torch.sqrt(variance + self.eps)"
 
 
 def norms(made):
-    """Return pairs of words for both norms of a block: the words that make a norm, and words that make another norm."""
+    """Return the words that make each of the two norms of a block, each followed by the words that replace them."""
     return FIRST_NORM, f"norm_attention = {made}", SECOND_NORM, f"norm_feed_forward = {made}"
 
 
 def over(axes):
-    """Return pairs of words for mean and variance: the words for the last axis, and words for other axes."""
+    """Return the words for the axis of the mean and of the variance, each followed by the same words for other axes."""
     return MEAN, f"x.mean(dim={axes}", SQUARES, f"square().mean(dim={axes}"
 
 

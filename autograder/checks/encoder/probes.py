@@ -230,8 +230,8 @@ def probe_feed_forward(cls):
 def results_in_training(module, x, branch):
     """Count the different factors by which dropout changes what a part adds, for images of equal tokens.
 
-    If the part reads all components after its norm, there are few factors: attention sees k of N tokens, or a number
-    becomes 0. If some components are dropped before the part reads them, each sum is different.
+    If the part reads all components after its norm, there are few factors: one for each number of tokens that attention
+    still sees, and 0 for a dropped result. If components are dropped before the part reads them, each sum differs.
     """
     x, width = x[:, :1].repeat(1, x.shape[1], 1), x.shape[2]
     dense = torch.cos(torch.arange(width * width)).reshape(width, width)
@@ -296,8 +296,8 @@ def probe_block(cls):
         return {
             "training_differs_from_evaluation": np.array(acts),
             "evaluation_is_without_dropout": np.bool_(min(plain)),
-            # A missing factor changes the mean by one step. Half a step is four standard errors if norms follow the sums,
-            # and twelve if they do not.
+            # A missing factor changes the mean by one step. Half a step is four standard errors in a post-norm block
+            # (a norm after each sum), and twelve otherwise.
             "mean_in_training": 1 + dropout * steps if intact else np.full(2, NONE),
             "kept_numbers_are_scaled_up": growth if intact else np.full(2, NONE),
             "stream_is_never_dropped": np.bool_(intact),

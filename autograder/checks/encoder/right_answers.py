@@ -104,7 +104,7 @@ def feed_like(forward):
 
 
 class FeedForwardInSequence(nn.Module):
-    """Has its layers under their names and in an nn.Sequential; dropout follows both, as in torchvision's MLPBlock."""
+    """Has its layers under their names and in an nn.Sequential, with dropout twice, as in torchvision's MLPBlock."""
 
     def __init__(self, width, hidden_width, dropout=0.0):
         super().__init__()
@@ -198,7 +198,7 @@ class BlockOfResiduals(nn.Module):
 
 
 class BlockOfTimm(nn.Module):
-    """Makes the feed-forward network first, with truncated normal matrices and dropout on both branches, as in timm."""
+    """Makes its parts in another order, with truncated normal matrices and dropout on both branches, as in timm."""
 
     def __init__(self, width, num_heads, hidden_width, dropout=0.0):
         super().__init__()

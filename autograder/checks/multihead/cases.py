@@ -166,12 +166,12 @@ def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
     """Shift the scores of each row by a large number, which keeps the softmax. Scores are exact for width 4."""
     q, k = np.round(q * 8) / 8, np.round(k * 8) / 8
     k[..., 0] = 1
-    q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # shifts scaled scores by -by, 0 or by
+    q[..., 0] = 2 * by * (np.arange(q.shape[-2]) % 3 - 1)  # adds `-by`, 0 or `by` to the scaled scores
     return q, k, v
 
 
 def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
-    """Raise the scores of hidden keys by 150. The mask must be a mask of keys, and the width must be 4."""
+    """Raise the scores of hidden keys by 150. The mask must have shape (B, N), and the width must be 4."""
     q[..., 0], k[..., 0] = 10, np.where(mask, 0, 30)[:, None]
     return q, k, v, mask
 
@@ -295,7 +295,7 @@ def layer_case(rng, name: str, what: str, images: int, heads: int, tokens: int, 
 def with_mask(name: str, arguments: tuple, mask: Array | None) -> Case:
     """Return a case with or without a mask.
 
-    An answer may raise an error if it reads a mask of keys as a mask of queries.
+    An answer that refuses a mask of keys reads it as a mask of queries, which is mistake M78.
     """
     if mask is None:
         return Case(name, arguments)

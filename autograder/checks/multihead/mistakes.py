@@ -1,4 +1,4 @@
-"""The known mistakes of assignment 2_multihead: the answer in `solutions/multihead.py` with a few words changed.
+"""The known mistakes of assignment 2_multihead. Each replaces words (pieces of code) of `solutions/multihead.py`.
 
 M31, projections over the flattened sequence, cannot be made here: the constructor does not know the number of tokens.
 """
@@ -25,7 +25,7 @@ HIDE = "masked_fill(~mask, -torch.inf)"
 
 
 def packed(order):
-    """Return pairs of words: the words that copy queries, keys and values, and words that copy them in another order."""
+    """Return the words that copy weights and biases, each followed by words that copy q, k and v in another order."""
     each = f".chunk(3)[part] for part in {order}]))"
     return QKV_WEIGHT, f"copy_(torch.cat([mha.qkv.weight{each}", QKV_BIAS, f"copy_(torch.cat([mha.qkv.bias{each}"
 

@@ -10,7 +10,7 @@ from autograder.judge.exercise import Case
 
 
 def patchify_one_channel_cases(rng):
-    """Return cases. The first has as many patches as pixels in each patch, so mistakes keep the shape."""
+    """Return cases. The first has as many patches as pixels in each patch: a mistake then gives the right shape."""
     return [
         Case("as many patches as pixels", ("patches", rng.normal(size=(3, 1, 4, 4)), 2)),
         Case("4 images of 6×6, patches of 3×3", ("patches", rng.normal(size=(4, 1, 6, 6)), 3)),

@@ -80,11 +80,11 @@ class Verdict:
         if self.on == "MNIST":
             return f"{share} of MNIST's test set."
         steps = ", ".join(
-            f"{on_stand_in:.0%} for {on_mnist:.0%}" for on_mnist, on_stand_in in ON_STAND_IN.items() if on_mnist
+            f"{on_stand_in:.0%} instead of {on_mnist:.0%}" for on_mnist, on_stand_in in ON_STAND_IN.items() if on_mnist
         )
         return (
             f"{share} of digits of scikit-learn. The grading machine does not have MNIST's test set, so it uses these. "
-            f"They need a lower share: {steps}."
+            f"A lower share of them is enough: {steps}."
         )
 
 

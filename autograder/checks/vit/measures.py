@@ -1,4 +1,4 @@
-"""Make models, batches and optimizers in the process of a student's function. They cannot be sent there.
+"""Make models, batches and optimizers in the process that runs a student's function: they cannot be sent to it.
 
 Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
 In the notebook, it is in the set-up cell.
@@ -71,7 +71,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": overfit_network(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
-    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # an earlier evaluation may leave this mode
+    model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # the epoch must set the mode itself
     optimizer = Descent(model.parameters(), rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":

@@ -1,4 +1,4 @@
-"""The known mistakes of assignment 4_vit: words of the answers in `solutions/vit.py`, and the words that replace them."""
+"""The known mistakes of assignment 4_vit. Each replaces some words (pieces of code) of `solutions/vit.py` by others."""
 
 from autograder.judge.mistake import Mistake, variant, variants
 
@@ -76,7 +76,7 @@ MISTAKES = (
         ),
         # The last row of patches is cut off.
         variant("patchify", "rows = ", "images = images[:, :, : max(patch_size, height - patch_size)]\n    rows = "),
-        # Pixels are taken in a row and cropped to three quarters of the patches, as in coursework.
+        # reshape takes pixels in their order in memory, and a slice keeps three quarters of them, as in coursework.
         variant(
             "patchify",
             PATCHES,

@@ -197,7 +197,7 @@ def positions_of(module, shapes, images, seed):
     of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
     sizes = of_positions.norm(dim=-1).numpy()
     sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
-    own = [equal(sums[0], direction) for direction in sums[1:]]  # another check judges a factor
+    own = [equal(sums[0], direction) for direction in sums[1:]]  # only directions: another check judges lengths
     own = own if of_class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
@@ -214,7 +214,7 @@ def positions_of(module, shapes, images, seed):
 
 
 def token_has_dropout(module, shapes, depth, images, seed):
-    """Does dropout act on the token that is read? The tokens are first only positions, then only the class token."""
+    """Does dropout act on the token that is read? Try tokens that are only positions, then only the class token."""
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])

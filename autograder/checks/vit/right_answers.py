@@ -1,4 +1,4 @@
-"""Right answers of assignment 4_vit, written differently, by exercise and by what is different.
+"""Right answers of assignment 4_vit, written differently. The keys name the exercise and the difference.
 
 The answers of patchify, PatchEmbedding and ViT are in `right_models.py`. No points depend on either file.
 """

@@ -264,7 +264,7 @@ PATCH_EMBEDDING = {
 
 
 def vit_like(forward, start=None):
-    """Make a ViT whose forward is this function; it makes its parts in another order than the answer does."""
+    """Make a ViT whose forward is this function. Its __init__ makes the parts in another order than the answer does."""
 
     class ViT(nn.Module):
         def __init__(self, *, image_size=28, patch_size=7, channels=1, num_classes=10, width=64, depth=6, num_heads=8,

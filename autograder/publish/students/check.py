@@ -1,7 +1,8 @@
 """Run the visible tests of each exercise, and report the results.
 
 The workflow runs this file at every push. You can run it yourself: python .github/check.py. It gives no points, and has
-no hidden tests. An exercise that was not begun is skipped. A bonus that was not begun does not count.
+no hidden tests. If you have not begun an exercise, its test does not pass, but the check does not fail. A bonus that
+you have not begun is not counted.
 """
 
 import sys

@@ -41,7 +41,7 @@ class State:
         self.folder, self.outputs = os.getcwd(), (sys.stdout, sys.stderr)
 
     def watch(self, source: str) -> None:
-        """Note the functions of newly imported libraries. Note PyTorch's only before a cell that names PyTorch."""
+        """Note the functions of newly imported libraries; those of PyTorch only before a cell that names PyTorch."""
         if_it_is_there = contextlib.suppress(Exception)  # a cell may have replaced a library
         if "torch" in source:
             with if_it_is_there:

@@ -20,7 +20,7 @@ REFUSED = {
 ATTRIBUTES = {"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)}
 SOCKETS = {"socket": (41, 198), "socketpair": (53, 199)}  # refused except for the families below
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)  # the last two do not lead out of the sandbox
-MAP = (9, 222)  # mmap: shared memory without a file is refused, because no process counts it once it is unmapped
+MAP = (9, 222)  # mmap: shared memory without a file is refused: after it is unmapped, it counts for no process
 SHARED = 0x21  # flags of such memory: MAP_SHARED and MAP_ANONYMOUS
 # For each machine: the column above, its AUDIT_ARCH, and the numbers of clone and seccomp.
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 317), "aarch64": (1, 0xC00000B7, 220, 277)}

@@ -26,7 +26,7 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, since Linux 6.1
-MANY_FORKS = 16  # forks after which a class counts as large: making large pages takes the time that twenty forks save
+MANY_FORKS = 16  # forks after which a class of students counts as large: large pages cost what twenty forks save
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -152,7 +152,7 @@ def main() -> None:
 
     channel = socket.socket(fileno=int(sys.argv[1]))
     if len(os.listdir("/proc/self/task")) != 1:  # a fork keeps one thread, but the locks of all threads
-        raise SystemExit("It has several threads.")
+        raise SystemExit("The warm parent has several threads.")
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy the memory that they share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels

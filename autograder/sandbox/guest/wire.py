@@ -101,7 +101,7 @@ class _Count:
         self.values, self.keys = self.values + 1, self.keys + keys
         if self.values > MAX_VALUES or self.keys > MAX_KEYS:
             raise ValueError(
-                f"the value has more than {MAX_VALUES:,} values within each other, or {MAX_KEYS:,} keys; no more may cross"
+                f"the value has more than {MAX_VALUES:,} values in total, or {MAX_KEYS:,} keys; no more may cross"
             )
 
 
@@ -238,7 +238,7 @@ def _too_much(text: bytes) -> str:
         return f"more than {MAX_VALUES:,} values, or several kinds of one"
     lists, items = outline.count(b"["), outline.count(b",")
     if lists > MAX_VALUES + MAX_KEYS + arrays or items > 2 * MAX_VALUES + MAX_KEYS + MAX_AXES * arrays:
-        return f"more than {MAX_VALUES:,} values within each other, or {MAX_KEYS:,} keys"
+        return f"more than {MAX_VALUES:,} values in total, or {MAX_KEYS:,} keys"
     return ""
 
 

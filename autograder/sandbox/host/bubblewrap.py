@@ -458,7 +458,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     for name in ("alternatives", "fonts", "ld.so.cache", "localtime"):
         command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # mapping /dev/zero gives memory that no process counts
+    command += ["--ro-bind", "/dev/null", "/dev/zero"]  # mapping /dev/zero gives memory that counts for no process
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/tmp"]
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if ROOT.is_relative_to("/usr"):

@@ -1,4 +1,4 @@
-"""A control group of Linux for each sandbox: the system itself then counts and bounds all of its memory and processes.
+"""A control group of Linux for each sandbox. With it, Linux counts and bounds all memory and processes of the sandbox.
 
 Most ordinary users may not make one. Then `Sandbox.took_more_than` adds up the memory that it can see.
 """

@@ -335,7 +335,7 @@ class Module(torch.nn.Module):
 
 def _class_of(kind: Any) -> type[Module]:
     """Return a class of likenesses that has the name of a module's class in the sandbox, such as "Linear"."""
-    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # printing a list takes minutes
+    return type(kind if isinstance(kind, str) else "Module", (Module,), {})  # str(kind) may take minutes
 
 
 class _Link(torch.autograd.Function):

@@ -18,8 +18,8 @@ MAX_PRODUCT = 2**22  # numbers that the values of a question may make together: 
 def text_of(replacement_class: type) -> str:
     """Return the text that makes a class in the sandbox. A function can stay with the grader, but a PyTorch module cannot.
 
-    The text is the class, what it uses of its file, and the file's imports from other packages. The notebook
-    gives the classes in `solutions`: for these, the text is the class alone.
+    The text is the class, what it uses of its file, and the file's imports from other packages. A class of
+    `solutions` is sent only if the notebook gives it to students. Then the text is this class and the imports.
     """
     module = inspect.getmodule(replacement_class)
     parts = ast.parse(inspect.getsource(module)).body
