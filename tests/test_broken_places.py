@@ -1,5 +1,6 @@
 """Do a full disk, a read-only course, an odd path, or a folder instead of a file give one line with the fix?"""
 
+import contextlib
 import errno
 import os
 import sqlite3
@@ -137,7 +138,7 @@ def test_gradebook_that_cannot_be_read_is_said(
     """Is a gradebook of an older nbgrader, or a file that is no gradebook, not reported as a full disk?"""
     path = course.root / "gradebook.db"
     if change:
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
             database.execute(change)
     else:
         path.write_text("this is a text, not a database " * 100)

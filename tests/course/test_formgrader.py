@@ -1,5 +1,6 @@
 """Does no name of a student run as code in nbgrader's formgrader? Its own server is tested in a real browser."""
 
+import contextlib
 import os
 import re
 import sqlite3
@@ -72,7 +73,7 @@ def formgrader(course: Course) -> Iterator[str]:
 @pytest.mark.deep
 def test_no_name_runs_in_formgrader(browser: Browser, course: Course, assignment: Assignment, formgrader: str) -> None:
     """Does each page show the students' names without running them?"""
-    with sqlite3.connect(course.root / "gradebook.db") as database:
+    with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         ids = [own for (own,) in database.execute("select id from student order by id")]
         submissions = [own for (own,) in database.execute("select id from submitted_notebook")]
     assert len(submissions) == len(IDS) - 1 == len(ids)
@@ -103,7 +104,7 @@ def test_gradebook_holds_honest_names_as_they_are(tmp_path: Path, assignment: As
     )
     write_atomically(course.root / "roster.csv", f"id,first_name\n{rows}")
     course.prepare(assignment)
-    with sqlite3.connect(course.root / "gradebook.db") as database:
+    with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         names = dict(database.execute("select id, first_name from student"))
     assert {student_of(own): name for own, name in names.items()} == {each: each for each in HONEST}
     assert set(names) & set(HONEST) == set(HONEST) - {'Doe, "Jr"'}

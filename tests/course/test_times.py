@@ -1,5 +1,6 @@
 """Is the time of a submission read as it was written, and is a person asked about an unclear time?"""
 
+import contextlib
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
         when, question = course.time_of("ada", NAME)
         assert (when is None) == question.startswith("When was it submitted? In timestamp.txt, ")
         assert (when == HALF_PAST_FIVE) == (b"CEST" in written)
-    with sqlite3.connect(course.root / "gradebook.db") as database:
+    with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         ((kept,),) = database.execute("select timestamp from submitted_assignment").fetchall()
     assert kept is None if when is None else kept.startswith("2026-10-12 17:30:00")
     if (place / "timestamp.txt").exists():  # nbgrader's list of submissions reads it in this way
