@@ -17,7 +17,7 @@
     ["The dot product of each column of A with the same column of B", [[3, 4], [3, 4]], "ij,ij->j"],
     ["A with its last axis moved to the front", [[2, 3, 4]], "bij->jbi"],
     ["Values mixed by weights, in each head: A is (head, query, key), B is (head, key, component)", [[2, 3, 5], [2, 5, 4]], "hij,hje->hie"],
-    ["The sum of all heads, projected: A is (head, token, component), B is (head, component, width)", [[2, 3, 4], [2, 4, 5]], "hnc,hcd->nd"],
+    ["Each head of A times the matrix of this head in B, summed over the heads: A is (head, token, component), B is (head, component, width)", [[2, 3, 4], [2, 4, 5]], "hnc,hcd->nd"],
   ];
   const shown = (shape) => `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
   const shapeOf = (letters, sizes) => [...letters].map((letter) => sizes[letter]);

@@ -4,8 +4,10 @@ import ast
 import contextlib
 import io
 import linecache
+import re
 import time
 from collections import Counter
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -16,7 +18,8 @@ from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import STEMS
 from autograder.judge.departure import departure
 from autograder.judge.exercise import exercises_of, seeded
-from autograder.judge.line_measure import lines_of
+from autograder.judge.line_measure import Mutation, lines_of
+from autograder.judge.mistake import changed_text
 from autograder.publish.setup_cell import setup_cell
 from autograder.sandbox.guest.recorder import MAX_ROWS, Recorder
 from autograder.sandbox.host.bubblewrap import Limits
@@ -72,7 +75,7 @@ CHANGED = [
     ("return w @ values, w", "return w @ values, np", 12, "has a wrong type."),
     ("return w @ values, w", "return 1 .real.flat", 12, "Line 12 of attention raised the error."),
     ("w = exponentials /", "w = exponentials.astype(np.float16) /", 11, "half precision"),
-    ('raise ValueError("widths differ")', 'queries["widths"]', 6, "before this line, and raise ValueError."),
+    ('raise ValueError("widths differ")', 'queries["widths"]', 6, "The check in line 3 let these arguments pass."),
     (
         "exponentials = np.exp(",
         "exponentials = np.cos(",
@@ -88,6 +91,40 @@ def test_line_that_departs_is_said(old: str, new: str, line: int, said: str) -> 
     found, text = said_of(old, new)
     assert found == line, text
     assert said in text
+
+
+OF_MODULES = [
+    (
+        "multihead",
+        "MultiHeadAttention",
+        "self.dropout(weights)",
+        "self.dropout(weights.detach())",
+        "no gradient flows back through",
+    ),
+    ("multihead", "MultiHeadAttention", "        self.out = nn.Linear(width, width)\n", "", "no line sets `self.out`."),
+    ("multihead", "MultiHeadAttention", "if return_weights else output", "", "has a wrong type."),
+    (
+        "encoder",
+        "EncoderBlock",
+        "MultiHeadAttention(width, num_heads, dropout)",
+        "width",
+        "`self.attention` was set in line",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stem", "name", "old", "new", "said"), OF_MODULES)
+def test_line_of_a_module_is_said(stem: str, name: str, old: str, new: str, said: str) -> None:
+    """Is the line, or the attribute, right for a detached value, a missing part, a wrong type and a wrong part?"""
+    each = exercises_of(stem)[name]
+    text = changed_text(Path(each.answers.__file__), name, [(old, new)])
+    wrong = Mutation("answer", 0, new, text, getattr(each.answers, name)).function()
+    with seeded(0):
+        messages = [str(error) for error in each.failures(wrong, 0).values()]
+    assert any(said in message for message in messages), messages
+    lines = re.findall(r"Line (\d+): no gradient|set in line (\d+)", "\n".join(messages))
+    for found in lines:
+        assert (new or old) in text.splitlines()[int("".join(found)) - 1]
 
 
 def test_line_is_said_in_a_notebook() -> None:
@@ -192,6 +229,8 @@ HOSTILE = [
         "open": [],
         "items": [],
         "at": [1, "f", 0, {}],
+        "detached": [9, "x"],
+        "checks": [("f" * 10**6, 10**30)],
     },
     {
         "rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]],
@@ -199,6 +238,8 @@ HOSTILE = [
         "open": [9, "x"],
         "items": [],
         "at": [1, "f", 0, {}],
+        "detached": [9, "x"],
+        "checks": [("f" * 10**6, 10**30)],
     },
     {
         "rows": [[1, "f", "x", "value", [], np.array(["a"]), 0]] * 10**5,
@@ -206,6 +247,8 @@ HOSTILE = [
         "open": [],
         "items": [],
         "at": [1, "f", 0, {}],
+        "detached": [9, "x"],
+        "checks": [("f" * 10**6, 10**30)],
     },
 ]
 
@@ -247,10 +290,21 @@ SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries m
 @pytest.mark.parametrize(
     ("stem", "most"), [("attention", SAMPLE), *(pytest.param(s, 30, marks=pytest.mark.deep) for s in WOVEN)]
 )
-def test_line_of_mutations(stem: str, most: int) -> None:
+def test_line_of_mutations(stem: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is the line of an unnamed mutation given, or a line next to it, in every style of a right answer?"""
+    broken = []
+
+    def reporting(*arguments: object) -> object:  # a student loses only this extra by an error of ours; we must see it
+        try:
+            return departure(*arguments)
+        except Exception as error:
+            broken.append(error)
+            raise
+
+    monkeypatch.setattr("autograder.judge.departure.departure", reporting)
     asked = exercises_of(stem)
     found = [lines_of(stem, each, 0, most) for each in ([asked["attention"]] if most == SAMPLE else asked.values())]
     unnamed = sum(each.unnamed for each in found)
     near = sum(each.counts["right"] + each.counts["neighbour"] for each in found)
+    assert broken == []
     assert near >= NEAR[stem] * unnamed > 5, [each.mutations.get("wrong") for each in found]
