@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -92,8 +93,16 @@ LONG = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves the deep tests out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow files first; a process of `make test` takes file after file."""
+    """Leave parameters to `make test-all`, as `few` says. Put the slow files first: a process takes file after file."""
+    numbers = Counter[str]()
+    for item in items:
+        few, test = item.get_closest_marker("few"), item.nodeid.partition("[")[0]
+        if few and not item.get_closest_marker("deep"):
+            numbers[test] += 1
+            if numbers[test] > few.args[0]:
+                item.add_marker(pytest.mark.deep)
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)
 
 

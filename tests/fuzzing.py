@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-EXAMPLES = pytest.mark.parametrize("examples", [100, pytest.param(2000, marks=pytest.mark.deep)])
+EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=pytest.mark.deep)])
 
 
 def fuzz(examples: int, strategy: st.SearchStrategy, holds: Callable[[Any], None]) -> None:

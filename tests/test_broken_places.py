@@ -88,6 +88,7 @@ def test_full_disk_is_said(course: Course, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["what?", "%41", "$HOME", "a;b", "{x}", "~", "a b#c", "[ab]", "sqlite:", "ü%20?x=1"])
+@pytest.mark.few(3)
 def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, name: str) -> None:
     """Are all files in the named folder, the gradebook too, and are they read again from there?"""
     course = made(tmp_path / name, assignment)

@@ -49,6 +49,7 @@ def run_installed(installed: Path, folder: Path, *arguments: str) -> subprocess.
     )
 
 
+@pytest.mark.deep
 def test_wheel_writes_the_repository_into_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     """Does `demo` write the complete repository into an empty folder, and work only there?"""
     (tmp_path / "empty").mkdir()

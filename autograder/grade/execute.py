@@ -78,7 +78,7 @@ def execute(
         seed: The seed of the hidden checks' inputs.
         limits: What the student's code may use.
         sandboxed: False only if the instructor asked for it.
-        files: The bytes of each requested file, by its name, or why they could not be taken.
+        files: The bytes of each requested file, by its name, or why they were not accepted.
         held_out: The images on which a file of weights is judged, a `checkpoint.HeldOut`; by default those of this machine.
 
     Returns:

@@ -38,7 +38,7 @@ def collect(
     worksheet: Worksheet | None = None,
     progress: Progress = lambda *_: None,
 ) -> list[Line]:
-    """Put submissions into submitted/STUDENT/ASSIGNMENT/, and record the files that could not be taken.
+    """Put submissions into submitted/STUDENT/ASSIGNMENT/, and record the files that were not accepted.
 
     A later path counts as a later submission. Files that were there before are moved to earlier/STUDENT/ASSIGNMENT/.
 

@@ -103,6 +103,7 @@ def test_two_mistakes_never_make_a_third(name: str) -> None:
 
 
 @pytest.mark.parametrize("each", [*EXERCISES.values(), *exercises_of("multihead").values()], ids=lambda each: each.name)
+@pytest.mark.few(4)
 def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
     """Do hidden checks hide the expected results in their messages about every known mistake?
 

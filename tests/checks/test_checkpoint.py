@@ -210,6 +210,7 @@ def test_read_takes_weights(kind: str) -> None:
         )
 
 
+@pytest.mark.deep
 def test_read_survives_what_kills_the_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Does a file that ends, floods or blocks its reader cost only its own points?"""
     reader = tmp_path / "reader.py"
@@ -435,6 +436,7 @@ COPIES = {
 
 @pytest.mark.parametrize("kind", COPIES)
 @pytest.mark.usefixtures("one_reader")
+@pytest.mark.few(3)
 def test_published_weights_are_refused_by_name(kind: str) -> None:
     """Do the weights that the book publishes earn nothing, also in disguise, and does the message say what to do?"""
     held = checkpoint.held_out()

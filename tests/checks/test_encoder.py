@@ -124,6 +124,7 @@ def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
     assert lost_in("repair", stored)["activations"] == "M122"
 
 
+@pytest.mark.deep
 def test_a_wrong_norm_costs_its_own_points_alone() -> None:
     """Do block and encoder use PyTorch's norm in the sandbox if the student's norm is wrong?"""
     assignment = assignment_of("3_encoder")

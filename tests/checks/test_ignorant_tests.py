@@ -136,6 +136,7 @@ def points(kernel: Kernel, source: str) -> int:
 
 @pytest.mark.usefixtures("one_order")
 @pytest.mark.parametrize("strategy", soon(IGNORANT, *SOON))
+@pytest.mark.few(2)
 def test_ignorant_test_gets_nothing(kernel: Kernel, strategy: str) -> None:
     """Does a test that knows nothing of attention get no point, wherever it stores what it has seen?"""
     assert points(kernel, IGNORANT[strategy]) == 0
@@ -174,6 +175,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("kind", soon(HONEST, "as it is", "draws of its own", "helpers, a cache and a list", "a class"))
+@pytest.mark.few(2)
 def test_honest_test_keeps_all_points(kernel: Kernel, kind: str) -> None:
     """Does a good test get all points, whatever it uses, draws, keeps or prints?"""
     assert HONEST[kind] != OURS or kind == "as it is"

@@ -193,6 +193,7 @@ def test_expected_results_do_not_depend_on_the_machine(name: str) -> None:
     ("each", "function", "mistakes"),
     rows(WRONG, first=("attention", "multihead")),
 )
+@pytest.mark.few(8)
 def test_wrong_answer_from_outside_is_named(each: Exercise, function, mistakes: set[str]) -> None:
     """Does a wrong answer from outside lose points under its name, or without a name if the catalogue has none?"""
     found = lost(each, function)
@@ -201,6 +202,7 @@ def test_wrong_answer_from_outside_is_named(each: Exercise, function, mistakes: 
 
 
 @pytest.mark.parametrize(("each", "old", "new", "mistake"), rows(BY_HAND, first=("attention", "multihead", "encoder")))
+@pytest.mark.few(30)
 def test_mistake_made_by_hand_is_named(each: Exercise, old: str, new: str, mistake: str | None) -> None:
     """Does a mistake get its name if it is made in the text of the answers, independently of the mutants?"""
     found = lost(each, changed_answer(each.answers, each.name, [(old, new)]))

@@ -105,6 +105,7 @@ def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", EXERCISES)
+@pytest.mark.few(12)
 def test_trivial_answer_passes_no_stage(name: str, unnamed: None) -> None:
     """Does every stage fail for every answer that does no work, functions as well as classes?"""
     asked = EXERCISES[name]
@@ -169,6 +170,7 @@ def test_right_shapes_alone_pass_no_stage(asked: Exercise, unnamed: None) -> Non
 
 
 @pytest.mark.parametrize("asked", ATTENTION, ids=lambda asked: asked.name)
+@pytest.mark.few(1)
 def test_trivial_answer_is_not_named(asked: Exercise) -> None:
     """Does a trivial answer get no mistake's name from the catalogue?"""
     for answer in (*(FUNCTIONS[what] for what in ("None", "a text", "raises ValueError")), SHAPED["noise"](asked)):

@@ -39,6 +39,7 @@ def said_of(name: str, each: Exercise, function) -> AssertionError | None:
 
 
 @pytest.mark.parametrize(("name", "each"), EACH)
+@pytest.mark.few(10)
 def test_visible_test_passes_right_answers(name: str, each: Exercise) -> None:
     """Does the visible test pass every right answer, however it is written?"""
     for label, function in right_answers_of(ALL[name])[each.name].items():

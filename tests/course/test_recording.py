@@ -56,6 +56,7 @@ def import_plugin_again() -> None:
     sys.modules.pop("hourly_penalty", None)
 
 
+@pytest.mark.deep
 def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are tables, their version and the course as nbgrader makes them, from no file and from an empty one?"""
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))  # nbgrader finds the program alembic there
@@ -209,6 +210,7 @@ def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment:
         (PLUGIN.replace("return ", "return score / 0 or "), "ZeroDivisionError: float division by zero"),
     ],
 )
+@pytest.mark.few(1)
 def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignment: Assignment, tmp_path: Path) -> None:
     """Is a plugin for late penalties named, with what to do, if it is no plugin or raises?"""
     course = make_course(tmp_path, assignment)
@@ -362,6 +364,7 @@ def test_command_says_that_no_server_answers(
     assert "s3cret" not in said and "s3cret" not in str(CliRunner().invoke(cli.app, arguments).exception)
 
 
+@pytest.mark.deep
 def test_feedback_by_processes_is_the_same(
     assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def spoil_checks(assignment: Assignment) -> None:
         ),
     ],
 )
+@pytest.mark.few(1)
 def test_grade_stops_when_the_installation_is_wrong(
     assignment: Assignment, perfect: NotebookNode, tmp_path: Path, two_workers: Workers, spoil: Any, words: str
 ) -> None:

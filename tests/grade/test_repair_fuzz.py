@@ -113,6 +113,7 @@ def is_answer_in_code(cell: NotebookNode) -> bool:
 
 
 @pytest.mark.parametrize("kind", soon(("alike", "defining", "torn", "own", "copies")))
+@pytest.mark.deep
 def test_repair_takes_steps_in_proportion(assignment: Assignment, perfect: NotebookNode, kind: str) -> None:
     """Do twice as many cells take at most twice the steps, whatever they look like?"""
 

@@ -26,6 +26,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("case", CHANGED)
+@pytest.mark.few(2)
 def test_a_changed_notebook_keeps_its_points(case: str, tmp_path: Path) -> None:
     """Are all points of the tests there, or is a person asked, and does submit-check say so before the submission?"""
     name, done = CHANGED[case]

@@ -156,6 +156,7 @@ def test_half_of_an_answer_is_not_called_unwritten() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.few(1)
 def test_released_answers_are_not_written(name: str) -> None:
     """Is every answer that students write from scratch recognised as unwritten, also in the grader?"""
     assignment = assignment_of(name)

@@ -42,6 +42,7 @@ def test_run_tries_a_killed_job_once_more(tmp_path: Path) -> None:
     assert found == {f"{n}": n for n in range(12)}
 
 
+@pytest.mark.deep
 def test_run_ends_a_job_that_takes_too_long() -> None:
     """If a process ignores signals and never returns, is it ended, and are the jobs after it done?"""
     hangs = "[__import__('signal').signal(15, 1), __import__('time').sleep(1000)]"

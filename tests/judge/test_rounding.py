@@ -16,6 +16,7 @@ from autograder.judge.exercise import exercises_of, right_answers_of
         pytest.param(8, True, 4 / 5, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.few(1)
 def test_right_answers_leave_a_margin(
     monkeypatch: pytest.MonkeyPatch, stem: str, seeds: int, others: bool, share: float
 ) -> None:

@@ -31,6 +31,7 @@ def test_answers_of_the_page_pass_every_check(stem: str, page: str) -> None:
         assert exercises[name].failures(namespace[name], seed=0) == {}, name
 
 
+@pytest.mark.deep
 def test_test_with_a_line_less_catches_what_the_page_says() -> None:
     """Does each row of the table give the share that the exercise's checks find?"""
     page = ROOT / "book" / "after_5_debugging.md"

@@ -41,6 +41,7 @@ def prose(notebook: nbformat.NotebookNode) -> list[str]:
     return [re.sub(r"(`+).+?\1", "", source, flags=re.DOTALL) for source in cells]
 
 
+@pytest.mark.deep
 def test_chapters_are_the_same_each_time() -> None:
     """Does another process, with another order of hashing, give the same bytes?"""
     program = (

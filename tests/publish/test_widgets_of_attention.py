@@ -267,6 +267,7 @@ def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
 @pytest.mark.parametrize(
     ("task", "looks"), [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8)]
 )
+@pytest.mark.few(2)
 def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: Open) -> None:
     """After 200 steps, does each row look at the right place, and are the reader's digits written as the task says?"""
     page = open_widget("learn")

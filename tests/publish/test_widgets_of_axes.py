@@ -43,7 +43,7 @@ def blocks_of(page: Page) -> list[list[int]]:
 def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None:
     """Are the numbers NumPy's for the inputs on the page, also without an arrow?"""
     page = open_widget("einsum")
-    page.get_by_label("equation").fill(equation)
+    page.get_by_label("equation", exact=True).fill(equation)
     sizes = {
         each.get_attribute("aria-label")[-1]: int(each.input_value()) for each in page.locator(".axes input").all()
     }
@@ -71,19 +71,19 @@ def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None
 def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open) -> None:
     """Does a wrong equation get an answer in words, and does the page recover from it?"""
     page = open_widget("einsum")
-    page.get_by_label("equation").fill(equation)
+    page.get_by_label("equation", exact=True).fill(equation)
     assert words in page.locator(".widget-note").text_content()
     assert not page.locator(".arrays").is_visible()
-    page.get_by_label("equation").fill("ij->ji")
+    page.get_by_label("equation", exact=True).fill("ij->ji")
     assert page.locator(".arrays").is_visible()
 
 
 def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
     """Are the chapter's three roles named, and does a size change the arrays and the loop?"""
     page = open_widget("einsum")
-    page.get_by_label("equation").fill("bi,bj->b")
+    page.get_by_label("equation", exact=True).fill("bi,bj->b")
     assert page.locator(".axes label").all_text_contents() == ["bshared", "isummed", "jsummed"]
-    page.get_by_label("equation").fill("bi,bj->bij")
+    page.get_by_label("equation", exact=True).fill("bi,bj->bij")
     assert page.locator(".axes label").all_text_contents() == ["bshared", "ifree", "jfree"]
     page.get_by_label("size of j").fill("2")
     page.get_by_label("size of j").press("Enter")
@@ -94,7 +94,7 @@ def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
 def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
     """Does an arrow key lead from cell to cell, and does the page say how each number is made?"""
     page = open_widget("einsum")
-    page.get_by_label("equation").fill("ij,j->i")
+    page.get_by_label("equation", exact=True).fill("ij,j->i")
     matrix_, vector, output = blocks_of(page)
     page.locator("td[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")

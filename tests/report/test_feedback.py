@@ -148,6 +148,7 @@ def test_page_of_a_notebook_that_no_library_can_show(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.few(1)
 def test_page_is_accessible(page: Path, browser: Browser, scheme: str) -> None:
     """Does axe find nothing in both themes, region and headings included, without a request to another host?"""
     opened, asked = browser.new_page(color_scheme=scheme), []

@@ -61,6 +61,7 @@ def classes_of(name: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.few(1)
 def test_independent_right_answers_are_not_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is the threshold far above the similarity of independent right answers, in all drawn classes?"""
     for limit in ("THRESHOLD", "LEAST"):
@@ -82,6 +83,7 @@ def renamed(code: str) -> str:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.few(2)
 def test_copy_with_other_names_is_found(name: str) -> None:
     """Is a copy found after changes of names, comments and spaces, and no other pair of its class?"""
     for students in classes_of(name)[:5]:

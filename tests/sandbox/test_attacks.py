@@ -235,6 +235,7 @@ def soup_of(run: Run, student: str) -> BeautifulSoup:
 
 
 @BY_NAME
+@pytest.mark.few(12)
 def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
     """Is the page safe: can no text, output, error or name of a student run, load or cover anything on it?"""
     run = runs(name)

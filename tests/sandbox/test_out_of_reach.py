@@ -46,6 +46,7 @@ ACCESSES = {
 
 
 @pytest.mark.parametrize("way", ACCESSES)
+@pytest.mark.few(12)
 def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Kernel], way: str) -> None:
     """Does the grader learn that a cell reached for the agent, and which cell it was?"""
     kernel = start()
@@ -56,6 +57,7 @@ def test_code_that_reaches_for_the_agent_is_asked_about(start: Callable[..., Ker
 
 
 @pytest.mark.parametrize("deed", HONEST)
+@pytest.mark.few(12)
 def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str) -> None:
     """Is no person asked about ordinary debugging, definitions and plots?"""
     kernel = start()

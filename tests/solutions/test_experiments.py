@@ -264,6 +264,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return call
 
 
+@pytest.mark.deep
 def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is each run made once despite two stops, and does the record name rule, machine and each run's settings?"""
     original, made = experiments.execute, []

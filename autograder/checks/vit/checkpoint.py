@@ -131,7 +131,7 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
 
     Args:
         name: The name that the file should have.
-        content: The bytes of the file, or a text that says why they could not be taken; None if there is no file.
+        content: The bytes of the file, or a text that says why they were not accepted; None if there is no file.
         held_out: The images.
         limits: The limits of the sandbox that reads it.
         sandboxed: False only if the instructor asked to run without a sandbox.
@@ -165,7 +165,7 @@ def read(
     if content is None:
         return {}, (f"{name} was not submitted. Submit two files, the notebook and {name}. {save} Did you download it?")
     if isinstance(content, str):
-        return {}, f"{name} could not be taken: {content.removeprefix(f'{name} could not be taken: ')}. {save}"
+        return {}, f"{name} was not accepted: {content.removeprefix(f'{name} was not accepted: ')}. {save}"
     if not content:
         return {}, f"{name} is empty. Did the download finish? {save}"
     try:
