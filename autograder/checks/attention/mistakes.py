@@ -326,8 +326,8 @@ MISTAKES = (
     Mistake(
         "M19",
         "the mask is aligned with the wrong axis",
-        "Your mask hides the wrong scores: its axes are exchanged, or the mask of one image or head is used for another. "
-        "Does your mask broadcast to the scores from the right, without an extra axis?",
+        "Your mask hides the wrong scores: its axes are exchanged, or it belongs to another image or head. Does it "
+        "broadcast to the scores from the right, without an extra axis?",
         variant(FORWARD, HIDE, "np.where(mask[:, None], scores, -np.inf)"),
         variant(FORWARD, HIDE, "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)"),
         variant(
