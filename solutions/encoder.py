@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class MultiHeadAttention(nn.Module):
-    """Let every token look at every token, in several heads. Given: you wrote your own in exercise 2.
+    """Let every token look at every token, in several heads. This class is given: you wrote your own in exercise 2.
 
     Args:
         width: D, the width of a token.
@@ -188,7 +188,7 @@ class Encoder(nn.Module):
 
 
 class BrokenBlock(nn.Module):
-    """An encoder block for x of shape (B, N, D). A model with these blocks does not learn. Given.
+    """An encoder block for x of shape (B, N, D). A model with these blocks does not learn. This class is given.
 
     Its parts are norm_attention, attention (PyTorch's own), norm_feed_forward and feed_forward.
     """

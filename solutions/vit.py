@@ -74,7 +74,7 @@ class PatchEmbedding(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Stack pre-norm encoder blocks. Given: you wrote your own in exercise 3; this one uses PyTorch's layers.
+    """Stack PyTorch's pre-norm encoder blocks. This class is given: you wrote your own in exercise 3.
 
     Args:
         depth: The number of blocks.
@@ -222,7 +222,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> tupl
 
 
 def attention_maps(model: ViT, images: Tensor) -> Tensor:
-    """Return the attention weights of every block and head. Given.
+    """Return the attention weights of every block and head. This function is given.
 
     Args:
         model: A ViT whose `encoder` is an `Encoder` (see above).

@@ -1,4 +1,4 @@
-"""Commands for authors: notebooks, book and student version from their sources, and the proof of the checks."""
+"""Commands for authors: make notebooks, book and student version from their sources, and test the hidden tests."""
 
 import contextlib
 import io

@@ -10,7 +10,7 @@ from autograder.commands.grading import grade_class, show_scores, workers_for
 from autograder.commands.options import CourseOption
 from autograder.commands.selection import course_in
 
-STEPS = """1  grades {classes} sample classes, the first of 18 students
+STEPS = """1  grades {classes} sample classes; the first class has 18 students
 2  writes their feedback and reports
 3  builds the book, and runs every chapter for it: this takes about half of the time
 The first time this takes minutes; if nothing has changed, it takes seconds."""

@@ -118,12 +118,12 @@ def explanation(url: URL, error: Exception) -> str:
     if url.get_backend_name() == "sqlite":
         return (
             f"the gradebook {url.database} cannot be used: {message}. {_remedy(message)}. "
-            "Finished results are kept in results/; run the command again to record it"
+            "Finished results are kept in results/; run the command again to record them"
         )
     return (
         f"the gradebook {url.render_as_string(hide_password=True)} cannot be used: {message}. Does the server run, and do "
         "user, password and database exist? Finished results are kept in results/; when the database works, run the "
-        "command again to record it"
+        "command again to record them"
     )
 
 

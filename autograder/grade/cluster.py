@@ -249,9 +249,8 @@ class _Run:
     def lose(self, worker: _Worker, how: str) -> None:
         """Give a worker's submission to another worker, unless the submission has lost MAX_LOSSES workers."""
         name = worker.name
-        self.cluster.say(
-            f"The worker {worker.address} {how}" + (f" while it graded {name}." if name else " when it was asked.")
-        )
+        doing = f" while it graded {name}." if name else " when it was asked for its versions."
+        self.cluster.say(f"The worker {worker.address} {how}{doing}")
         if name not in self.unfinished or worker.overdue:  # another worker has this submission
             return
         self.losses[name] += 1

@@ -148,7 +148,7 @@ class Matching:
                 return max(candidates)
         others = {each for each in self.answers if each != name}
         best = written or defining
-        # A helper that is repeated in another answer's cell is the answer only if there is no other definition.
+        # A definition in the cell of another answer may be a copied helper. It counts only if there is no other one.
         not_repeated = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
         best = not_repeated or best
         start, end = self._window(place)

@@ -237,7 +237,7 @@ def _added_code(source: str, released: str) -> tuple[str, str]:
 
 
 def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
-    """Return a cell that says which other cell holds its answer. The released text would hide that answer."""
+    """Return a cell that says which other cell holds its answer. The released template would define the name again."""
     cell = nbformat.from_dict(blank)
     cell.source = f"# {name_of(blank)} is in the cell {host}."
     return cell

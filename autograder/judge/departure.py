@@ -100,7 +100,7 @@ def names_around(written):
 
 @np.errstate(all="ignore")
 def departure(record, arguments, got, expected, steps):
-    """Say where a record departs from the steps. The other arguments are as in a case."""
+    """Say where a record departs from the steps of a case. `got` is the outcome of the answer in this case."""
     rows, returned, items, waiting, at, detached, checks = _read(record)
     raised = _of_error(rows, waiting, at, got) if "error" in got else None
     if "error" in expected:
@@ -511,7 +511,7 @@ def _skipped(rows, kinds, i, known):
 
 
 def _skipped_before(rows, kinds, waiting, known, raised):
-    """If no line before an error computes a required step, say which operand of the line is from before this step."""
+    """If a required step is missing before an error, say which operand of the failing line is from before this step."""
     reached = {kind[1] for kind in kinds if kind[0] in (STEP, PART)}
     due = next((place for place in known.due if place not in reached), None)
     for j in waiting if due is not None else ():
@@ -547,7 +547,7 @@ def _of_results(rows, kinds, results, known):
 
 
 def _of_shape(rows, kinds, results, known):
-    """Say which line gives a result its wrong shape. If a right value has it too, name the line that uses the value."""
+    """Say which line gives a result its wrong shape. If a right value has this shape, name the line that uses it."""
     for name, j in results.items():
         right, value = known.results.get(name), rows[j].value
         if right is None or value is None or value.shape == right.shape:

@@ -90,7 +90,7 @@ class Exercise:
 
     def probe_in_notebook(self) -> str:
         """Return the code of the probe in a notebook; "" if the answer needs no probe."""
-        probe = getattr(self.probe, "func", self.probe)  # leave out `measure`, which only the sandbox needs
+        probe = getattr(self.probe, "func", self.probe)  # without a partial's `measure`: only the sandbox needs it
         return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process

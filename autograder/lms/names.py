@@ -69,7 +69,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     if match := MOODLE.fullmatch(top):
         if match["plugin"] != "file":
             return None
-        if len(MOODLE_NUMBER.findall(top)) > 1:  # the student's name has one too, perhaps with another student's number
+        if len(MOODLE_NUMBER.findall(top)) > 1:  # the student wrote one of these numbers; it may be another student's
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
         back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, match["file"] or "")
         return Sender(file, "moodle", match["number"], match["name"], back=back, top=raw[0])

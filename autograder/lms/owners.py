@@ -51,7 +51,7 @@ class Owners:
             return None, "the first folder of its path does not name its owner", False
         if sender.folder:
             return self._whose_folder(sender)
-        person, why = None, "its name is not the name of a download, and does not begin with an id of roster.csv"
+        person, why = None, "its name was not made by Moodle or Canvas, and does not begin with an id of roster.csv"
         if sender.system:
             person, why = self.roster.find(sender.system, sender.number, sender.name)
         is_known = person is not None and sender.system in person.numbers

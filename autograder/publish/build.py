@@ -121,7 +121,7 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
 
 
 def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
-    """Whether a cell belongs to the notebook. A cell of one exercise (`of`) belongs only if this exercise was drawn."""
+    """Whether a cell belongs to the notebook. A cell with `of` belongs if its exercise was drawn for this class."""
     return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
 
 

@@ -162,7 +162,7 @@ def cite(works: list[tuple[str, ...]], role: str) -> str:
 
 
 def one_line(equation: str) -> str:
-    """Return an equation on one line: it may be in a Markdown quote. Lines that Sphinx would align stay aligned."""
+    """Return an equation on one line, because it may be in a Markdown quote. Lines that Sphinx aligns stay aligned."""
     equation = " ".join(equation.split())
     outside = re.sub(r"\\begin\{(\w+\*?)\}.*?\\end\{\1\}", "", equation)
     return rf"\begin{{aligned}} {equation} \end{{aligned}}" if r"\\" in outside else equation

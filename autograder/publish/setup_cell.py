@@ -213,8 +213,8 @@ def _drop_repeated(cases: list[dict[str, Any]]) -> None:
 def _rounded(value: Any, digits: int) -> Any:
     """Round numbers so that they are the same on every processor: rounding noise becomes 0.
 
-    Numbers are first rounded to 12 digits. Then a number halfway between two others, such as 1/2048 with 7 digits, is
-    rounded the same way with and without noise.
+    Numbers are first rounded to 12 digits. Then a number halfway between two rounded numbers, such as 1/2048 with 7
+    digits, is rounded the same way with and without noise.
     """
     if isinstance(value, bool):
         return value

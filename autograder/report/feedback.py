@@ -33,7 +33,7 @@ from autograder.report.safe_html import cleaned_code, cleaned_markdown, code_col
 
 PAGES_OF_A_PROCESS = 25  # fewest pages for each process, because a process takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis are above."
-COLOURED, ALL_COLOURED = 4_000, 40_000  # most characters in colour, in a cell and in a page; the book: 2,900, 20,000
+COLOURED, ALL_COLOURED = 4_000, 40_000  # most characters in colour, in a cell and in a page; ours have 2,900 and 20,000
 OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # files next to a page that "nbgrader release_feedback" reads
 PICTURES = ("image/png", "image/jpeg")
 

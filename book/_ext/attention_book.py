@@ -1,4 +1,4 @@
-"""Extend Jupyter Book: folded solutions, links to the repository and to Colab, and nothing from other hosts.
+"""Add folded solutions, and links to the repository and to Colab. The pages load nothing from other hosts.
 
     ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
     ```

@@ -1,7 +1,7 @@
 """Show a chapter's figures as drawings (SVG) that fit both themes and a phone.
 
-Before its first cell, a kernel runs the file that PYTHONSTARTUP names. `autograder book` names this file. On Colab,
-this file does not run. `dark_figure` of pages.py turns these drawings into those of the dark theme.
+Before its first cell, a kernel runs the file that PYTHONSTARTUP names. `autograder book` sets PYTHONSTARTUP to this
+file. On Colab, this file does not run. `dark_figure` of pages.py turns these drawings into those of the dark theme.
 """
 
 

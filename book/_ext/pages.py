@@ -1,7 +1,7 @@
 """Show a chapter's figure in the colours of the page's theme; a browser loads only this version.
 
-The browser loads a figure when it comes into view. Sphinx themes and extensions do not recolour a drawing: they
-invert it, also its colour maps, or need a second drawing.
+The browser loads a figure when it comes into view. This module recolours drawings, because other Sphinx themes and
+extensions do not: they invert the whole drawing, with its colour maps, or need a second drawing.
 """
 
 import re

@@ -270,7 +270,7 @@ SMALL = DEVICE == "cpu" or NAME != "MNIST"  # with False, a CPU trains on all im
 # %% [markdown]
 # **The training.** The learning rate rises during the first tenth of the steps, and then falls to 0 along a cosine.
 # After each epoch, a file stores everything that is needed to continue.
-# If Colab ends the session, open the notebook again, run the cells up to here, and then run these cells.
+# If Colab ends the session, open the notebook again, run the cells up to here, and then the cells below.
 # The training continues after the last finished epoch.
 # The file must survive the session, so **connect your Drive first**: the folder symbol at the left, then *Mount Drive*.
 

@@ -313,7 +313,7 @@ class Counting(nn.Linear):
 torch.manual_seed(0)
 model = Counting(64, 10)
 print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs for {model.graphs} of 10 batches")
-# values: the mean, how often the model is called, and whether a graph is built or gradients stay switched off.
+# values: the mean, how often the model is called, whether a graph is built, and whether gradients stay off afterwards.
 # sizes: batches of other sizes.
 
 # %% [markdown] of="loss_and_accuracy"
@@ -334,7 +334,7 @@ torch.manual_seed(0)
 model = Counting(64, 10)
 loss, accuracy = loss_and_accuracy(model, [(OTHERS.flatten(1), THEIRS)] * 10)
 print(f"loss {loss:.3f}, accuracy {accuracy:.3f}, {model.calls} calls for 10 batches")
-# values: the results, how often the model is called, and whether a graph is built or gradients stay switched off.
+# values: the results, how often the model is called, whether a graph is built, and whether gradients stay off afterwards.
 # sizes: batches of other sizes.
 
 # %% [markdown]
@@ -384,8 +384,9 @@ for count in (8, 4, 1):
 # Is it right?
 # Write a test that passes if it is right, and raises `AssertionError` if it is wrong.
 #
-# The grader keeps the candidates on which your points depend.
-# Your test gets a substitute function that takes tensors and returns tensors; gradients flow through this function.
+# The code of the candidates on which your points depend stays with the grader.
+# Instead of a candidate, your test gets a function that asks the grader for the candidate's results.
+# This function takes tensors and returns tensors, and gradients flow through it.
 # There are 14 right candidates, written in different ways.
 # There are 73 wrong candidates; each has one of [the known mistakes](book/mistakes.md) of `attend`.
 #

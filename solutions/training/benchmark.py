@@ -69,7 +69,7 @@ EpochsOption = Annotated[int, typer.Option(help="How many epochs the schedule is
 ImagesOption = Annotated[int, typer.Option(help="How many training images are used.")]
 ThreadsOption = Annotated[int, typer.Option(help="Threads of the CPU, the same for all.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
-DigitsOption = Annotated[bool, typer.Option("--digits", help="On the stand-in for MNIST.")]
+DigitsOption = Annotated[bool, typer.Option("--digits", help="Use scikit-learn's digits instead of MNIST.")]
 
 
 # ---- the plain recipe -----------------------------------------------------------------------------------------------

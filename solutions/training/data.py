@@ -423,7 +423,7 @@ def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _settings_of_photographs(size: int) -> dict[str, object]:
-    """Return settings for photographs: they may be mirrored, and are cut into eight by eight patches if possible."""
+    """Return settings for photographs: mirrored at random, and cut into eight rows of eight patches if possible."""
     patch = next(patch for patch in range(max(1, size // 8), size + 1) if size % patch == 0)
     return dict(patch_size=patch, flip=True, rotation=0.0, shift=size / 8)
 

@@ -66,7 +66,7 @@ def test_cell_that_changes_a_library_is_told_so(kernel: Kernel, cell: str) -> No
     """Does a student read below the cell which function it changed, and nothing below other cells?"""
     said = "".join(output.get("text", "") for output in kernel.run_cell(cell))
     assert CHANGES[cell] in said
-    assert said.endswith("It was put back before your answers were judged.]")
+    assert said.endswith("The change was undone before your answers were judged.]")
     kernel.run_cell("pass", answers=True)
     assert kernel.run_cell("print(1)\nimport torch\ntorch.Tensor.shown = lambda x: 1")[-1].text == "1\n"
 

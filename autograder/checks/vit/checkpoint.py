@@ -309,8 +309,8 @@ def negatives(held_out: HeldOut) -> np.ndarray:
 def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
     """Return how similar the scores of these weights and of the book's weights are on `negatives`, from -1 to 1.
 
-    Factors of weights, and the order of heads and units, do not change the scores. The median over the images counts, so a few
-    images cannot decide.
+    If a factor only moves from one layer to another, or heads and units change their order, the scores stay the same.
+    The median over the images counts, so a few images cannot decide.
     """
     ours, theirs = map(_centred, (scores_of(weights, negatives(held_out)), torch.from_numpy(held_out.published)))
     return float(torch.cosine_similarity(ours, theirs, dim=-1).median())

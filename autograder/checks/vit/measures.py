@@ -1,4 +1,4 @@
-"""Make models, batches and optimizers in the process that runs a student's function: they cannot be sent to it.
+"""Make models, batches and optimizers where a student's function runs, because they cannot be sent to its process.
 
 Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
 In the notebook, it is in the set-up cell.

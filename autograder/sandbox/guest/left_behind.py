@@ -82,8 +82,8 @@ class State:
 
     def put_back(self) -> None:
         """Put everything back as it was before any cell ran."""
-        # Ask first: setting calls an audit hook, which is slower. Compare with None, because a tracer may count as
-        # false, as an empty list does.
+        # Look first whether there is a tracer: settrace calls an audit hook, which is slower. Compare with None,
+        # because a tracer may count as false, as an empty list does.
         if gettrace() is not None or getprofile() is not None:
             settrace(None)
             setprofile(None)

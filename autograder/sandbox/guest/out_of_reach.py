@@ -1,8 +1,9 @@
 """Keep the agent out of a student's reach, and notice code that reaches for it. This runs in the sandbox.
 
-Python cannot hide one part of a process from another. So no name leads to the agent. A program can also find objects
-without a name, through frames, the garbage collector or memory. An audit hook watches these, and Python code cannot
-remove the hook. The public functions for debugging get replacements that do not lead to the agent.
+Python cannot hide one part of a process from another. So this module removes the names that lead to the agent. A
+program can also find objects without a name, through frames, the garbage collector or memory. An audit hook watches
+these, and Python code cannot remove the hook. The public functions for debugging get replacements that do not lead to
+the agent.
 
 This file has no class with methods, and the code that does the work is in nested functions. The reason: a class or a
 function leads to every name in its file, and Python lists all classes.

@@ -99,7 +99,7 @@ class Sandbox:
     log: BinaryIO | None = None  # what its start prints; a forked kernel ends when nobody can read it any more
 
     def took_more_than(self, memory_bytes: int) -> bool:
-        """Whether the system ended a process for its memory, or all processes now use more than `memory_bytes`."""
+        """Whether Linux ended a process because memory was used up, or all processes use more than `memory_bytes`."""
         if self.group is not None and self.group.was_full():
             return True
         return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes

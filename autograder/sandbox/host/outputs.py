@@ -39,7 +39,7 @@ def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
     if not names:
         return []
     named = ", ".join(writable(name[:60]) for name in names[:10])
-    said = f"[This cell changed {named}. It was put back before your answers were judged.]"
+    said = f"[This cell changed {named}. The change was undone before your answers were judged.]"
     return [nbformat.v4.new_output("stream", name="stdout", text=said)]
 
 
@@ -82,7 +82,7 @@ class _Outputs:
         data = content.get("data") if isinstance(content.get("data"), dict) else {}
         kept = {mime: data[mime] for mime in PICTURES if self._is_picture(data.get(mime), mime)}
         if "text/plain" in data or not kept:
-            shown = f"[Shown here are text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels.]"
+            shown = f"[Only text, and PNG and JPEG of at most {MAX_PIXELS:,} pixels, are shown here.]"
             kept["text/plain"] = self._text(data.get("text/plain", shown))
         return nbformat.v4.new_output("display_data", data=kept)
 
