@@ -217,7 +217,7 @@ def test_riddles_are_chosen_by_part_and_difficulty(open_widget: Open) -> None:
             if fitting:
                 assert asked(page) in fitting
             else:
-                assert page.get_by_text("No riddle is of this part").is_visible()
+                assert page.get_by_text("No riddle of this part").is_visible()
 
 
 def test_browser_that_keeps_nothing_counts_this_visit(open_widget: Open) -> None:
