@@ -68,4 +68,5 @@ def test_demo_of_the_wheel_grades_and_builds_the_book(installed: Path, tmp_path:
     done = run_installed(installed, tmp_path, "demo")
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert (tmp_path / "_build" / "html" / "index.html").exists()
+    assert "EncoderBlock" in (tmp_path / "_build" / "html" / "book" / "wrong_lines.html").read_text(encoding="utf-8")
     assert (tmp_path / "course-demo" / "report" / "index.html").exists()

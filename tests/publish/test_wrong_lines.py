@@ -18,6 +18,7 @@ from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise
 from autograder.judge.mistake import changed_text, mistake_of, variant, variants_of
 from autograder.judge.mutations import without_words
+from autograder.publish.generated import sources
 from autograder.publish.wrong_lines import PARTS, SEED, SHOWN, Riddle, as_element, one_wrong_line
 
 EXERCISES: dict[str, Exercise] = {
@@ -49,6 +50,7 @@ def test_riddles_are_many() -> None:
     assert len(names) == len(set(names)) >= 120
     assert len({tuple(riddle.code) for riddle in riddles()}) == len(names)
     assert {riddle.part for riddle in riddles()} == set(PARTS)
+    assert list(PARTS.values()) == [source.stem for source in sources()]
     assert {riddle.level for riddle in riddles()} == {"easy", "medium", "hard"}
     assert min(sum(riddle.part == part for riddle in riddles()) for part in PARTS) >= 10
 
