@@ -495,7 +495,10 @@ def gpu(epochs: EpochsOption = 3, records: RecordsOption = RECORDS) -> None:
     machine, precision = describe_machine(where), str(choose_precision(where)).removeprefix("torch.")
     for size in (128, 256, 512):
         for compile in (False, True):
-            name, settings = f"{size}, compiled" * compile or f"{size}", replace(SHORT, epochs=epochs, batch_size=size)
+            name, settings = (
+                f"{size}, compiled" if compile else f"{size}",
+                replace(SHORT, epochs=epochs, batch_size=size),
+            )
             *_, (_, curve) = train(settings, data.training, data.validation, device=where, compile=compile)
             runs.append(Record(name, asdict(settings), data.name, machine, precision, [asdict(each) for each in curve]))
             _say(name, settings.seed, curve[-1])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from conftest import NAME, soon
+from conftest import NAME
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, not_scaled, submit
 from test_cli import run
@@ -275,7 +275,8 @@ def test_lost_gradebook_gets_its_points_again(
     assert calls == []
 
 
-@pytest.mark.parametrize("draw", soon(range(6)))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("draw", range(6))
 def test_files_cut_at_any_byte_cost_nothing(
     course: Course, assignment: Assignment, draw: int, two_workers: Workers
 ) -> None:

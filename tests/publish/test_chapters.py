@@ -10,7 +10,6 @@ from pathlib import Path
 import jupytext
 import nbformat
 import pytest
-from conftest import soon
 
 from autograder.imports import ROOT
 from autograder.publish.chapters import Book, build_chapters, chapter_notebook, plain_markdown, read_book
@@ -132,8 +131,9 @@ def distribution(name, found=importlib.metadata.distribution):
 importlib.metadata.distribution = distribution"""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
-    "name", soon(path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text())
+    "name", [path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text()]
 )
 def test_chapter_without_scikit_learn_names_it(notebooks: dict[Path, nbformat.NotebookNode], name: str) -> None:
     """Does the cell that reads scikit-learn's digits name the package if it is not installed?"""

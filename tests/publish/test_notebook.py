@@ -107,7 +107,8 @@ def test_notebook_runs_alone_with_answers(name: str, tmp_path: Path) -> None:
     assert written == ({"vit.pt", "vit_training_small.pt"} if name == "4_vit" else set())
 
 
-@pytest.mark.parametrize("name", soon(ALL))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ALL)
 def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
     """Does each visible test of the released notebook say that nothing is written yet, without an error for a bonus?
 
@@ -228,7 +229,8 @@ def test_exercise_that_fails_again_is_passed_no_more(
     assert "So far: softmax –  attention ✓  self_attention –" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", soon(ALL))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ALL)
 def test_what_the_visible_test_does_not_try_is_said(name: str) -> None:
     """Does the message name untried properties exactly if a known mistake passes the visible test?"""
     missed = {verdict.exercise for verdict in matrix_of(0, name).mutants if verdict.killed and verdict.visible == ""}

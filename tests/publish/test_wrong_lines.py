@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from conftest import riddles, soon
+from conftest import riddles
 from playwright.sync_api import Page
 from widget_page import Open, matrix, press, read
 
@@ -80,7 +80,8 @@ def function_of(riddle: Riddle) -> object:
     return vars(module)[riddle.exercise]
 
 
-@pytest.mark.parametrize("part", soon(PARTS))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.filterwarnings("ignore")  # such as a division by 0, which a mistake may cause
 def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
     """Does the code fail the visible test exactly if the riddle says so?"""
@@ -94,7 +95,8 @@ def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
         assert any(wrong) == riddle.visible, riddle.name
 
 
-@pytest.mark.parametrize("part", soon(PARTS))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.filterwarnings("ignore")
 def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
     """Does the code fail exactly the hidden tests that the riddle lists, and do they name the mistake?"""
