@@ -11,7 +11,7 @@ NEWER = {  # code: the first version that reads it, and the number of the new li
     'x = f"{chr(10)}{"\\n".join("ab")}"': ((3, 12), 1),
     "type Array = int": ((3, 12), 1),
     "def first[T](values: list[T]) -> T:\n    return values[0]": ((3, 12), 1),
-    "%matplotlib inline\nprint?\n!ls -l\ndef f[T = int](x: T): pass": ((3, 12), 4),
+    "%matplotlib inline\nprint?\n!ls -l\ndef f[T = int](x: T): pass": ((3, 13), 4),
     "try:\n    x = 1\nexcept ValueError, TypeError:\n    pass": ((3, 14), 3),
     'name = "a"\nx = t"{name}"': ((3, 14), 2),
     "# ruff: noqa\ntype Array = int  # noqa": ((3, 12), 2),
