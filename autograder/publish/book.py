@@ -68,6 +68,44 @@ def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
         made_by.write_text(digest, encoding="utf-8")
 
 
+def prepare_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
+    """Do what takes longest, in parallel: run the chapters whose code changed, and make the riddles.
+
+    The outputs of chapters and the riddles are kept where a build looks for them.
+
+    Args:
+        root: The repository's folder.
+        progress: Called as chapters end.
+
+    Raises:
+        BookError: a cell failed.
+    """
+    make = "from autograder.publish.wrong_lines import riddles; riddles()"
+    # If it fails, so does the page that shows riddles, and says why.
+    riddles = (
+        subprocess.Popen([sys.executable, "-c", make], cwd=root, stderr=subprocess.DEVNULL) if root == ROOT else None
+    )
+    try:
+        run_chapters(root, progress)
+    finally:
+        if riddles:
+            riddles.wait()
+
+
+@contextlib.contextmanager
+def preparing_book() -> Iterator[None]:
+    """Prepare the book in the background, in the time that other processes leave."""
+    prepare = "import os; os.nice(19); from autograder.publish.book import prepare_book; prepare_book()"
+    # If it fails, so does the build afterwards, and says why.
+    preparing = subprocess.Popen([sys.executable, "-c", prepare], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        yield
+        preparing.wait()
+    finally:
+        preparing.terminate()
+        preparing.wait()
+
+
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
     """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
 
@@ -188,7 +226,7 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
     if page.exists() and last == digest:
         return page
-    run_chapters(root, progress)
+    prepare_book(root, progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     # After a change of an extension, these pages would stay as the old extension made them.
     if not last.endswith(extensions):
