@@ -5,9 +5,11 @@ tries 40 mutations of each exercise, and writes the record that the page of mist
 """
 
 import ast
+import difflib
 import json
 import linecache
 import random
+import re
 import sys
 import warnings
 import zlib
@@ -29,10 +31,10 @@ KINDS = ("named", "right", "neighbour", "none", "elsewhere", "wrong")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change in one answer: its line, and the text of the whole file."""
+    """One change in one answer: the lines that it changes, and the text of the whole file."""
 
     style: str
-    line: int
+    lines: tuple[int, ...]
     change: str
     text: str
     answer: Function
@@ -85,12 +87,19 @@ def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
         whole.splitlines(keepends=True)[: answer.lineno - 1],
         whole.splitlines(keepends=True)[answer.end_lineno :],
     )
-    for line, old, new, changed in changes_in(answer):
+    unchanged = ast.unparse(answer).splitlines()
+    for _, old, new, changed in changes_in(answer):
         text = ast.unparse(ast.fix_missing_locations(changed))
-        if text != ast.unparse(answer):
-            yield Mutation(
-                style, line, f"{old} -> {new or 'nothing'}", "".join([*before, text, "\n", *after]), function
-            )
+        if lines := _changed_lines(unchanged, text.splitlines(), answer.lineno):
+            text = "".join([*before, text, "\n", *after])
+            yield Mutation(style, lines, f"{old} -> {new or 'nothing'}", text, function)
+
+
+def _changed_lines(old: list[str], new: list[str], first: int) -> tuple[int, ...]:
+    """Return the numbers of the new lines that differ from the old ones; of a deleted line, the number of the next."""
+    codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    places = [range(start, max(end, start + 1)) for tag, _, _, start, end in codes if tag != "equal"]
+    return tuple(first + place for each in places for place in each)
 
 
 def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) -> Lines:
@@ -114,7 +123,7 @@ def lines_of(stem: str, exercise: Exercise, seed: int, most: int | None = None) 
                 kind, details = _kind(mutation, errors)
                 lines.counts[kind] += 1
                 lines.mutations.setdefault(kind, []).append(
-                    f"{mutation.style}, line {mutation.line}: {mutation.change}{details}"
+                    f"{mutation.style}, line {mutation.lines[0]}: {mutation.change}{details}"
                 )
     return lines
 
@@ -125,11 +134,17 @@ def _kind(mutation: Mutation, errors: list) -> tuple[str, str]:
     departures = [error.departure for error in errors if error.departure and error.departure.line]
     if not departures:
         return "none", f" | {errors[0]}"
-    apart = min(
-        abs(departures[0].line - mutation.line), abs((departures[0].outer or departures[0].line) - mutation.line), 2
-    )
+    named = [departures[0].line, departures[0].outer or departures[0].line]
+    apart = min(2, *(abs(line - changed) for line in named for changed in mutation.lines))
     kind = ("right", "neighbour", "elsewhere" if departures[0].raised else "wrong")[apart]
-    return kind, f" | {departures[0].text}"
+    return "right" if _names_deleted(departures[0].missing, mutation) else kind, f" | {departures[0].text}"
+
+
+def _names_deleted(missing: str, mutation: Mutation) -> bool:
+    """Whether a message says that something is missing that the mutation deleted: it has no line."""
+    old, new = mutation.change.split(" -> ")[0], mutation.change.rpartition(" -> ")[2]
+    pattern = rf"\b{re.escape(missing.rpartition('.')[2])}\b"
+    return bool(missing) and bool(re.search(pattern, old)) and not re.search(pattern, new)
 
 
 def write_record(most: int, seed: int = 0) -> None:

@@ -60,6 +60,8 @@ We can measure how often the message shows the right line, because the line of e
 We used mutations of the book's answers, and of right answers in other styles.
 We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught, but fit no known mistake.
 For {percent_near} % of these, the message shows the right line or the line next to it.
+Some messages name a second line, which set a part of the wrong value; then either line counts.
+If the mutation deleted something, a message that says what is missing counts as right.
 For {percent_elsewhere} %, it shows the line that raised an error, but the mutation is in another line.
 For {percent_wrong} %, it shows a wrong line.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge import catalogue, compare, departure, overwritten
+from autograder.judge import catalogue, compare, departure, overwritten, steps, trace
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
@@ -140,7 +140,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     )
     return SOURCE.format(
         helper=helper,
-        later="\n\n\n".join(map(_below_docstring, (recorder, departure))),
+        later="\n\n\n".join(map(_below_docstring, (recorder, steps, trace, departure))),
         tests=f"MESSAGES = {{\n{messages}}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n"
         f"BONUS = {json.dumps(list(bonus))}\nPROBES = {{\n{probes}}}\n"
         f"LIBRARIES = {{{libraries}}}\nANSWERS = {json.dumps(list(answers))}\n\n"
@@ -160,7 +160,7 @@ def _imported(text: str) -> list[str]:
 def _below_docstring(module: ModuleType) -> str:
     """Return a module's text below its docstring, without imports from this repository, because the cell has that code too."""
     text = inspect.getsource(module).split('"""', 2)[2]
-    return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
+    return re.sub(r"^from autograder\.\S+ import (\([^)]*\)|.*)\n", "", text, flags=re.M).strip()
 
 
 def frozen_tests(exercise: Exercise) -> dict[str, Any]:

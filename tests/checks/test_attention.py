@@ -51,7 +51,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
             compared = difflib.ndiff(path.read_text(encoding="utf-8").splitlines(), text.splitlines())
             left = [line for line in compared if line[0] in " +"]
             lines = {number for number, line in enumerate(left, 1) if line[0] == "+"}
-            return Mutation("", 0, "", text, getattr(attention, name)).function(), lines
+            return Mutation("", (), "", text, getattr(attention, name)).function(), lines
     return None
 
 

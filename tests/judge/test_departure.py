@@ -75,6 +75,26 @@ CHANGED = [
     ("return w @ values, w", "return 1 .real.flat", 12, "Line 12 of attention raised the error."),
     ("w = exponentials /", "w = exponentials.astype(np.float16) /", 11, "half precision"),
     ('raise ValueError("widths differ")', 'queries["widths"]', 6, "The check in line 3 let these arguments pass."),
+    ("return w @ values, w", "return w @ values, exponentials", 10, "but line 12 returns it as weights."),
+    (
+        "    return w @ values, w",
+        "    if mask is None:\n        return w @ values, w",
+        13,
+        "Its `return` in line 13 did not run.",
+    ),
+    ("    return w @ values, w", "    output = w @ values", 12, "No line of it returns a value."),
+    ("return w @ values, w", "output = np.zeros((len(w), 3))\n    return output, w", None, "Does a line fill it?"),
+    ("scores = queries", "lost = queries", 10, "no line sets `scores`"),
+    ("scores = queries", "half = None\n    scores = half * queries", 8, "`half` was set in line 7"),
+    ("queries.shape[-1] != keys", "queries.shape[-2] != keys", 6, "because the condition in line 5 was true"),
+    ("np.swapaxes(keys, -1, -2)", "keys[:2].T", 7, "no step of a right answer has this shape"),
+    (
+        "return w @ values, w",
+        "output = np.zeros_like(w @ values)\n    for i in range(len(w)):\n        place = i * 0\n"
+        "        output[place] = w[i] @ values\n    return output, w",
+        15,
+        "Is its place right? Line 14 sets `place`.",
+    ),
     (
         "exponentials = np.exp(",
         "exponentials = np.cos(",
@@ -102,6 +122,21 @@ OF_MODULES = [
     ),
     ("multihead", "MultiHeadAttention", "        self.out = nn.Linear(width, width)\n", "", "no line sets `self.out`."),
     ("multihead", "MultiHeadAttention", "if return_weights else output", "", "has a wrong type."),
+    ("multihead", "MultiHeadAttention", "super().__init__()", "pass", "Call `super().__init__()` before this line."),
+    (
+        "multihead",
+        "MultiHeadAttention",
+        "(output, weights) if return_weights else output",
+        "output",
+        "Do you return all results?",
+    ),
+    (
+        "encoder",
+        "EncoderBlock",
+        "return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))",
+        "return x",
+        "you return `x`, which is the stream after attention.",
+    ),
     (
         "encoder",
         "EncoderBlock",
@@ -117,7 +152,7 @@ def test_line_of_a_module_is_said(stem: str, name: str, old: str, new: str, said
     """Is the line, or the attribute, right for a detached value, a missing part, a wrong type and a wrong part?"""
     each = exercises_of(stem)[name]
     text = changed_text(Path(each.answers.__file__), name, [(old, new)])
-    wrong = Mutation("answer", 0, new, text, getattr(each.answers, name)).function()
+    wrong = Mutation("answer", (), new, text, getattr(each.answers, name)).function()
     with seeded(0):
         messages = [str(error) for error in each.failures(wrong, 0).values()]
     assert any(said in message for message in messages), messages

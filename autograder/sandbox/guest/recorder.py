@@ -76,10 +76,12 @@ class Recorder:
             returned: The row that the outermost function returned last; -1 if none.
             open: The rows of the operands of the expression that raised an error.
             items: The rows of the items that it returned.
-            at: The line of the statement that began last, the name of its function, the outermost line as above, and the
-                lines that set the attributes of `self` that the statement reads; 0 for an attribute that no line sets.
+            at: The line of the statement that began last, the name of its function, and the outermost line as above.
+            attributes: For each attribute of `self` that a statement reads: the statement's line, the attribute, and the
+                line that sets it; 0 if no line sets it.
             detached: The rows through which no gradient flows back, although they were made of rows with a gradient.
-            checks: For each `if` with a `raise`, its function and its line.
+            checks: For each `if` with a `raise`, its function, its line, and the line of the `raise`.
+            returns: For each `return` with a value, its function and its line.
         """
         at = [self.nodes[k] for _, k in self.statements] or [{"line": 0, "function": "", "text": "", "owner": ""}]
         checked = len(at) > 1 and at[-1]["text"].startswith("raise")  # a function was called to check something
@@ -97,20 +99,27 @@ class Recorder:
         return found | {
             "detached": self.detached[:50],
             "checks": self._checks(),
+            "returns": [(each["function"], each["line"]) for each in self.nodes if each["kind"] == "return"][:50],
             "items": self.items,
-            "at": [at["line"], at["function"], 0 if outer is at else outer["line"], self._parts(at)],
+            "at": [at["line"], at["function"], 0 if outer is at else outer["line"]],
+            "attributes": self._read_attributes()[:200],
         }
 
-    def _parts(self, at):
-        """Return the attributes of `self` that a statement reads, with the lines that set them."""
-        read = re.findall(r"\bself\.(\w+)", at["text"]) if at["function"] != "__init__" else []
-        return {f"self.{name}": self.attributes.get((at["owner"], name), 0) for name in read}
+    def _read_attributes(self):
+        """Return for each attribute of `self` that a statement reads: the statement's line, the name, the line that sets it."""
+        found = []
+        for node in self.nodes:
+            for name in re.findall(r"\bself\.(\w+)", node["text"]) if node["kind"] == "line" else ():
+                line = self.attributes.get((node["owner"], name), 0)
+                if not line or node["function"] != "__init__":
+                    found.append((node["line"], f"self.{name}", line))
+        return found
 
     def _checks(self):
-        """Return the function and the line of each `if` with a `raise`."""
-        lines = [node for node in self.nodes if node["kind"] == "line"]
-        pairs = itertools.pairwise(lines)
-        return [(a["function"], a["line"]) for a, b in pairs if a["text"][:2] == "if" and b["text"][:5] == "raise"][:50]
+        """Return for each `if` with a `raise` its function, its line, and the line of the `raise`."""
+        pairs = itertools.pairwise(node for node in self.nodes if node["kind"] == "line")
+        pairs = [(a, b) for a, b in pairs if a["text"][:2] == "if" and b["text"][:5] == "raise"]
+        return [(a["function"], a["line"], b["line"]) for a, b in pairs][:50]
 
     # ---------------------------------------------------------------------------------- while functions run
 
@@ -141,10 +150,14 @@ class Recorder:
         torch = sys.modules.get("torch")
         parameter = torch is not None and kind is torch.nn.Parameter and node["kind"] != "return"
         if kind in (FunctionType, ModuleType, type) or parameter:
+            if (
+                kind is ModuleType and (node["function"], node["name"]) in self.variables
+            ):  # a variable that holds a module
+                self.pending.setdefault(k, []).append(self.variables[node["function"], node["name"]])
             return
         known = self.origin.get(id(value))
         if node["kind"] == "value" and node["name"]:  # a variable that is read
-            if known is None and kind in NUMBERS:
+            if known is None and (kind in NUMBERS or value is None):
                 known = self.variables.get((node["function"], node["name"]))
             if known is not None and self._unchanged(known, value):
                 self.pending.setdefault(k, []).append(known)
@@ -290,16 +303,19 @@ def _whole(value):
 
 
 def plain(value):
-    """Return a value, or a list of numbers or of arrays of one shape, as a new array; None if it is none of these."""
+    """Return a value, or a list of numbers or of arrays of one shape, as a new array; None if it is none of these.
+
+    Of complex numbers, return the real parts.
+    """
     kind, torch = type(value), sys.modules.get("torch")
     if kind is np.ndarray or isinstance(value, np.generic):
-        return np.array(value) if value.dtype.kind in "biuf" and value.size <= MAX_ARRAY else None
+        return np.array(np.real(value)) if value.dtype.kind in "biufc" and value.size <= MAX_ARRAY else None
     if kind in NUMBERS:
         return np.array(value) if abs(value) < 2**60 or kind is float else None
     if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
-        if value.numel() > MAX_ARRAY or value.dtype.is_complex:
+        if value.numel() > MAX_ARRAY:
             return None
-        value = value.detach().cpu()
+        value = value.detach().cpu().real
         return np.array((value.float() if value.dtype in (torch.bfloat16, torch.float16) else value).numpy())
     if kind is dict:
         value = list(value.values())
@@ -528,7 +544,9 @@ def _targets(statement):
         return [statement.target] if statement.value is not None else []
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called = statement.value.func
-        parts = [called.value] if isinstance(called, ast.Attribute) else []
+        while isinstance(called, (ast.Attribute, ast.Call, ast.Subscript)):  # the `x` of `x.diagonal().add_(1)`
+            called = called.func if isinstance(called, ast.Call) else called.value
+        parts = [] if called is statement.value.func else [called]
         parts += [*statement.value.args, *(keyword.value for keyword in statement.value.keywords)]
         return [part for part in parts if isinstance(part, ast.Name) and part.id not in ("np", "torch", "F", "nn")]
     return []
