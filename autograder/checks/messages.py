@@ -93,7 +93,7 @@ def _messages_of(exercise: Exercise, stem: str, seed: int, mutations: int) -> It
     tried = list(mutations_with_lines(stem, exercise))
     for mutation in random.Random(seed).sample(tried, min(mutations, len(tried))):
         if (function := mutation.function()) is not None:
-            answer = f"{mutation.style}, line {mutation.line}: {mutation.change}"
+            answer = f"{mutation.style}, line {mutation.lines[0]}: {mutation.change}"
             yield from (Message(exercise.name, answer, text) for text in _texts(exercise, function, seed))
 
 
