@@ -518,10 +518,12 @@ def _attribute(parts, waiting):
 
 def _variable(trace, got):
     """Return the variable whose type caused an error, and the line that set it; ("", 0) if there is none."""
-    waiting = list(trace.waiting) if got["error"] in ("TypeError", "AttributeError") else []
+    waiting, seen = list(trace.waiting) if got["error"] in ("TypeError", "AttributeError") else [], set()
     while waiting:
-        row = trace.rows[waiting.pop()]
+        i = waiting.pop()
+        row = trace.rows[i]
         if row.value is None and row.kind == "variable" and row.function == trace.function and row.line < trace.line:
             return row.text, row.line
-        waiting += row.operands if row.value is None else []
+        waiting += row.operands if row.value is None and i not in seen else []
+        seen.add(i)
     return "", 0

@@ -184,8 +184,14 @@ class Trace:
 
     def _departs_in(self, i, line):
         """Whether all strange values that led to a value were computed in the same line."""
-        strange = [j for j in self.operands(i) if self._is_strange(j)]
-        return all(self.rows[j].line == line and self._departs_in(j, line) for j in strange)
+        seen, waiting = {i}, [i]
+        while waiting:
+            strange = {j for j in self.operands(waiting.pop()) if self._is_strange(j)} - seen
+            if any(self.rows[j].line != line for j in strange):
+                return False
+            seen |= strange
+            waiting += strange
+        return True
 
     def source_of(self, i):
         """Return the value that made a strange value strange, if its own numbers do not show it; else the strange value.
@@ -253,14 +259,12 @@ class Trace:
 
     def of_other_lines(self, i):
         """Return the values of other lines from which the line of a value computed it."""
-        found, waiting = set(), [i]
+        seen, waiting = {i}, [i]
         while waiting:
-            for j in self.rows[waiting.pop()].operands:
-                if self.rows[j].line == self.rows[i].line:
-                    waiting.append(j)
-                else:
-                    found.add(j)
-        return sorted(found)
+            made_of = set(self.rows[waiting.pop()].operands) - seen
+            seen |= made_of
+            waiting += [j for j in made_of if self.rows[j].line == self.rows[i].line]
+        return sorted(j for j in seen if self.rows[j].line != self.rows[i].line)
 
     def named(self, i):
         """Return the row of the variable that stores a value in the same line; if there is none, the row of the value."""

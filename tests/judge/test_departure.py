@@ -251,8 +251,13 @@ def test_line_of_a_module_is_said_in_the_sandbox() -> None:
 
 
 # the parts of a record other than its rows
-OTHERS = {"returned": 0, "open": [], "items": [], "at": [1, "f", 0, {}]}
-OTHERS |= {"detached": [9, "x"], "checks": [("f" * 10**6, 10**30)]}
+OTHERS = {"returned": 0, "open": [], "items": [], "at": [1, "f", 0], "attributes": [(1, "self.x", 1)]}
+OTHERS |= {"detached": [], "checks": [("f" * 10**6, 10**30, 1)], "returns": [("f", 1)]}
+ROWS = [[1, "f", "x", "value", [], np.zeros((3, 3)), 0]]
+OUTCOMES = (
+    {"arrays": {"output": np.zeros((3, 3))}, "changed": False},
+    {"arrays": {"output": np.ones((3, 3))}},
+)
 HOSTILE = [
     None,
     3,
@@ -262,19 +267,42 @@ HOSTILE = [
     OTHERS | {"rows": [[1, "f", "x", "value", [5], None, 0]]},
     OTHERS | {"rows": [["1", "f", "x", "value", [], None, 0]]},
     OTHERS | {"rows": [[1, "f", "x", "value", [], np.zeros(3), 0]], "returned": 7},
-    OTHERS | {"rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]], "open": [9, "x"]},
+    OTHERS | {"rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]]},
     OTHERS | {"rows": [[1, "f", "x", "value", [], np.array(["a"]), 0]] * 10**5},
-    OTHERS | {"rows": [[1, "f", "x", "value", [], np.zeros((3, 3)), 0]], "checks": [5]},
+    OTHERS | {"rows": ROWS, "checks": [5]},
+    OTHERS | {"rows": ROWS, "open": [9, "x"]},
+    OTHERS | {"rows": ROWS, "detached": [9, "x"]},
+    OTHERS | {"rows": ROWS, "attributes": [(1, "self." + "x" * 10**6, 1), (1, "`<b>`", 1), ("1", 1, "1")]},
 ]
 
 
 @pytest.mark.parametrize("found", HOSTILE)
 def test_record_that_is_none_says_little(found: object) -> None:
     """If the sandbox forges a record, is it read without an error, and is the message short?"""
-    right = {"arrays": {"output": np.ones((3, 3))}}
-    wrong = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}
-    said = departure(found, (np.ones((3, 3)),), wrong, right, {"is the output": np.ones((3, 3))})
+    said = departure(found, (np.ones((3, 3)),), *OUTCOMES, {"is the output": np.ones((3, 3))})
     assert said is None or len(said.text) < 500
+
+
+def test_forged_record_that_could_be_read_is_read() -> None:
+    """Do the other parts of the forged records not hide what their rows would do?"""
+    rows = [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]]
+    said = departure(OTHERS | {"rows": rows}, (np.ones((3, 3)),), *OUTCOMES, {"is the output": np.ones((3, 3))})
+    assert said is not None
+
+
+@pytest.mark.parametrize("value", [None, np.arange(9.0).reshape(3, 3) ** 2.5 + 0.1])
+@pytest.mark.parametrize("error", ["", "TypeError"])
+def test_forged_record_takes_little_time(value: np.ndarray | None, error: str) -> None:
+    """If a forged record says that each value was made of all values before it, is it read in little time?"""
+    rows = [
+        [1 + i % 2, "f", f"x{i}", "part" if i % 3 else "value", [*range(i)], None if value is None else value + i, 0]
+        for i in range(200)
+    ]
+    wrong = {"error": error, "text": "x", "unwritten": False} if error else OUTCOMES[0]
+    begun = time.process_time()
+    record = OTHERS | {"rows": rows, "returned": 199, "open": [199], "at": [3, "f", 0]}
+    departure(record, (np.ones((3, 3)),), wrong, OUTCOMES[1], {"is the output": np.ones((3, 3))})
+    assert time.process_time() - begun < 5
 
 
 def test_record_is_bounded() -> None:

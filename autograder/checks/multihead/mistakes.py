@@ -303,7 +303,7 @@ MISTAKES = (
     Mistake(
         "M75",
         "the sum includes other images or heads",
-        "An image or a head sees numbers of other images or heads. Which letter stands for the images, or for the heads? "
+        "An image or a head sees numbers of other images or heads. Which letter is the axis of the images, or of the heads? "
         "Is it the same everywhere, also right of the arrow?",
         *variants("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
         variant("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
