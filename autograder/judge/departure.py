@@ -181,7 +181,7 @@ def _departed(trace, i):
         f"{_place(shown, shown)}{called}: {shown.quoted} is the first value that is not a known step of a right answer.{fact}"
     )
     if last_right is None:
-        sentences.append("No value before it is a known step of a right answer.")
+        sentences.append("No value before it is a known step.")
     hint, outer = _hint(trace, i)
     right_line = None if last_right is None else rows[last_right].line
     return Departure("\n".join(sentences) + hint, shown.line, right_line, shown.function, shown.outer or outer)
@@ -203,8 +203,13 @@ def _hint(trace, i):
     same = [each for each in rows if (each.kind, each.text, each.function) == ("variable", shown.text, row.function)]
     if sum(each.line == row.line for each in same) > 1 and same[0].line < row.line:  # a loop, and its start
         return f" Line {same[0].line} sets the first {shown.quoted}.", same[0].line
+    ends = {each.line for each in sources if each.kind == "return" and each.function != row.function}
+    if len(ends) == 1:
+        return f" It was computed from what line {min(ends)} returns.", min(ends)
     made = [each for each in sources if each.kind in ("variable", "part") and each.line < row.line]
-    if trace.last_right(i) is None and len({each.quoted for each in made}) == 1:
+    if (last := trace.last_right(i)) is not None:
+        made = [each for each in made if each.line > rows[last].line and trace.kinds[rows.index(each)][0] <= GIVEN]
+    if len({each.quoted for each in made}) == 1:
         return f" It was computed from {made[-1].quoted} of line {made[-1].line}.", made[-1].line
     return "", 0
 
@@ -331,7 +336,7 @@ def _of_shape(trace, results):
             kind = trace.kinds[min(same)]
             if kind[0] == GIVEN and value.shape in trace.known.given_shapes:
                 break
-            if kind[0] in (STEP, ROWS) and kind != trace.kinds[j]:
+            if kind != trace.kinds[j] and (kind[0] in (STEP, ROWS) or trace.kinds[j][0] == STEP):
                 break
             j = min(same)
         if not any(kind[0] == STEP for kind in trace.kinds) and len(trace.lines_before(j)) > MAX_BEFORE:
@@ -385,7 +390,8 @@ def _fact(trace, i, after):
         sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
         ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
         if ones or (value <= 1).all():
-            facts += [f" Its {words} sum to {span(some)}." for words, some in sums]
+            columns, rows = (span(some) for _, some in sums)
+            facts.append(f" Its columns sum to {columns}, its rows to {rows}.")
     shapes = {each[1].shape for each in trace.known.steps[after + 1 :]}
     if shapes and value.shape not in shapes:
         facts.append(f" Its shape is {value.shape}.")
@@ -447,7 +453,9 @@ def _of_type(trace, got):
     if trace.returned >= 0:
         row = trace.rows[trace.returned]
         text = f"Line {row.line}: {row.quoted} has a wrong type."
-        return Departure(text, row.line, None, row.function, row.outer)
+        made = [trace.rows[j].line for j in row.operands if trace.rows[j].kind == "variable"]
+        text += f" Line {made[0]} sets it." if made else ""
+        return Departure(text, row.line, None, row.function, made[0] if made else row.outer)
     place, line = (trace.function, trace.outer), trace.line
     ends = sorted((number for name, number in trace.returns if name == trace.function), key=lambda n: abs(n - line))
     if "None" not in got["text"]:

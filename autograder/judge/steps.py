@@ -41,9 +41,13 @@ class Steps:
         self.given = np.sort(np.concatenate([array.ravel() for array in given] or [np.zeros(0)]))
 
     def has_shape_of(self, value):
-        """Whether a step or an argument has the shape of a value, except for the order of the axes and axes of size 1."""
+        """Whether a step or an argument, or one image or head of it, has the shape of a value.
+
+        The order of the axes and axes of size 1 do not matter.
+        """
         shape = sorted(n for n in value.shape if n > 1)
-        return not shape or any(shape == sorted(n for n in each if n > 1) for each in self.shapes)
+        parts = (each[start:] for each in self.shapes for start in range(len(each)))
+        return not shape or any(shape == sorted(n for n in each if n > 1) for each in parts)
 
     def kind_of(self, value):
         """Return the kind of a value, the place of its step, and its factor; None if there is no step or factor."""
@@ -148,9 +152,13 @@ def is_merged(value, step):
 
 
 def is_half(value, step=None):
-    """Whether the numbers of a value have half precision. If the numbers of `step` have it too, return False."""
+    """Whether the numbers of a value have half precision. If the numbers of `step` have it too, return False.
+
+    Whole numbers, and numbers of at most six bits such as 0.75, have every precision.
+    """
     half = value.size > 1 and np.array_equal(value.astype(np.float16), value, equal_nan=True)
-    return half and (step is None or not is_half(step))
+    exact = [(numbers == np.round(numbers)).all() for numbers in (value, np.frexp(value)[0] * 2**6)]
+    return half and not any(exact) and (step is None or not is_half(step))
 
 
 def among(value, numbers):

@@ -153,7 +153,7 @@ class Trace:
         """Go back from a strange value to the first strange value that caused it."""
         while True:
             kind = self.kinds[i][0]
-            before = [j for j in self.operands(i) if not self.cleared[j]]
+            before = [j for j in self.operands(i) if not self.cleared[j] or kind == self.kinds[j][0] == FACTOR]
             worse = [j for j in before if self.kinds[j][0] in (UNKNOWN, ORDER, FACTOR)]
             right = [j for j in self.operands(i) if self.kinds[j][0] in (GIVEN, PART, STEP)]
             if kind == SCALAR or self.rows[i].is_part or (right and len(right) < 3):

@@ -259,7 +259,7 @@ MISTAKES = (
     Mistake(
         "M30",
         "dropout does not rescale",
-        "In training, the weights that are kept are not multiplied by 1 / (1 - dropout), so the sums are too small. "
+        "In training, the numbers that are kept are not multiplied by 1 / (1 - dropout), so the sums are too small. "
         "Do you use PyTorch's dropout, or rescale yourself?",
         variant(LAYER, DROPPED, "weights * (torch.rand_like(weights) > self.dropout.p) if self.training else weights"),
     ),
