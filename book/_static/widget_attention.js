@@ -109,20 +109,18 @@
     const mistakes = choice({
       label: "Version",
       options: Object.entries(MISTAKES).map(([name, [text]]) => [name, text]),
-      change: (name) => { mistake = name; update(); },
+      change: (name) => { mistake = name; lights.hide(); update(); },
     });
 
     function update() {
       const now = attention(given, mistake);
       const right = attention(given);
-      const lit = noticed(given, mistake);
       for (const letter of "QKV") fields[letter].show(given[letter]);
       for (const [name, step] of Object.entries(steps)) step.show(now[name], right[name]);
       sums.show(now.weights.map((row) => [row.reduce((sum, each) => sum + each, 0)]), [[1], [1], [1]]);
-      lights.show(lit);
+      lights.show(noticed(given, mistake));
       formula.textContent = MISTAKES[mistake][1];
-      const count = lit.filter(Boolean).length;
-      note.textContent = `${MISTAKES[mistake][2]} ${mistake === "right" ? "" : count === 1 ? "1 of 6 tests notices." : `${count} of 6 tests notice.`}`;
+      note.textContent = MISTAKES[mistake][2];
     }
 
     // A query is a row: point at one, and its row is marked in every step.

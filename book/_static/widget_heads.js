@@ -53,7 +53,7 @@
       ["by hand", "Does head 1 hold the first d columns of every token?"],
     ]);
     const versions = choice({
-      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, text]), change: (name) => { version = name; update(); },
+      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, text]), change: (name) => { version = name; lights.hide(); update(); },
     });
     const choices = choice({
       label: "Heads", options: [["2,2", "H = 2, d = 2"], ["3,2", "H = 3, d = 2"], ["2,3", "H = 2, d = 3"]],

@@ -205,21 +205,32 @@ const Widgets = (() => {
   const button = (text, click, properties = {}) => make("button", { type: "button", onclick: click, ...properties }, text);
 
   /**
-   * A row of lamps, one for each test; a lit lamp means that its test notices something.
+   * A row of lamps, one for each test; a lit lamp means that its test notices something. The reader guesses first: a
+   * button shows the results, and `hide` hides them again.
    *
    * @param {string} label What the lamps show.
    * @param {[string, string][]} names Name of each test, and what it asks.
-   * @returns {{element: HTMLElement, show: (lit: boolean[]) => void}}
+   * @returns {{element: HTMLElement, show: (lit: boolean[]) => void, hide: () => void}}
    */
   function lamps(label, names) {
+    let [results, shown] = [[], false];
     const lights = names.map(([name, question]) =>
       make("li", {}, make("b", {}, name), make("span", {}, question), make("i", {})));
-    const element = make("div", { class: "widget-lamps" }, make("p", {}, label), make("ul", {}, ...lights));
-    const show = (lit) => lights.forEach((light, i) => {
-      light.classList.toggle("lit", lit[i]);
-      light.lastChild.textContent = lit[i] ? "notices" : "silent";
-    });
-    return { element, show };
+    const reveal = button("", () => { shown = !shown; update(); });
+    const total = make("span", { role: "status" });
+    const element = make("div", { class: "widget-lamps" }, make("p", {}, label),
+      make("div", {}, reveal, " ", total), make("ul", {}, ...lights));
+    function update() {
+      lights.forEach((light, i) => {
+        light.classList.toggle("lit", shown && results[i]);
+        light.lastChild.textContent = !shown ? "?" : results[i] ? "notices" : "silent";
+      });
+      const count = results.filter(Boolean).length;
+      reveal.textContent = shown ? "Hide the results" : "Show the results";
+      total.textContent = shown ? `${count} of ${names.length} tests ${count === 1 ? "notices" : "notice"} a mistake.` : "How many do you expect?";
+    }
+    const show = (lit) => { results = lit; update(); };
+    return { element, show, hide: () => { shown = false; update(); } };
   }
 
   /**

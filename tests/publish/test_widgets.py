@@ -35,10 +35,10 @@ def test_widget_has_a_place_in_the_book(name: str) -> None:
 
 # Actions in a widget after which lamps are lit, numbers are NaN, an answer is given, or heads are off.
 IN_USE = {
-    "attention": "[value=M3], [value=long]",
+    "attention": "[value=M3], [value=long], .widget-lamps button",
     "temperature": "[value=M3], [value='-1000']",
     "masks": "[value=M20], [value=nothing]",
-    "heads": "[value=M21]",
+    "heads": "[value=M21], .widget-lamps button",
     "riddle": "[data-kind=keys]",
     "einsum": "[value='bij,bj->bi']",
     "drills": ".widget-picks [type=button]",

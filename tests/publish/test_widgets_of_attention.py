@@ -61,10 +61,26 @@ def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
     }
 
 
+def test_results_are_shown_after_a_guess(open_widget: Open) -> None:
+    """Are the results of the tests hidden until the reader asks, and again for the next mistake?"""
+    page = open_widget("attention")
+    results, total = page.locator(".widget-lamps i"), page.locator(".widget-lamps [role=status]")
+    for mistake in ("M6", "M12"):
+        press(page, mistake)
+        assert results.all_text_contents() == ["?"] * 6
+        assert total.text_content() == "How many do you expect?"
+        page.get_by_role("button", name="Show the results").click()
+        assert "?" not in results.all_text_contents()
+    assert total.text_content() == "2 of 6 tests notice a mistake."
+    page.get_by_role("button", name="Hide the results").click()
+    assert page.locator(".lit").count() == 0
+
+
 def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
     """Do inputs of ones hide swapped queries and keys, as the note says?"""
     page = open_widget("attention")
     press(page, "M11")
+    page.get_by_role("button", name="Show the results").click()
     assert page.locator(".lit").all_text_contents() == ["loopDoes a plain loop give the same output, to 10⁻⁵?notices"]
     press(page, "ones")
     assert page.locator(".lit").count() == 0
@@ -77,7 +93,8 @@ def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
     assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
     press(page, "M3")
     assert np.isnan(read(matrix(page, "4 mix, output"))).sum() == 4
-    assert "4 of 6 tests notice" in page.locator(".widget-note").text_content()
+    page.get_by_role("button", name="Show the results").click()
+    assert page.get_by_text("4 of 6 tests notice a mistake.").is_visible()
 
 
 def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> None:

@@ -228,6 +228,7 @@ def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
     seen = {}
     for version in ("right", "M21", "M22", "M81"):
         press(page, version)
+        page.get_by_role("button", name="Show the results").click()
         seen[version] = [lamp.locator("b").text_content() for lamp in page.locator(".lit").all()]
         if version == "M21":
             assert "Head 1 sees tokens 1 and 2 only." in page.locator(".widget-note").text_content()
