@@ -11,7 +11,7 @@ import typer
 from autograder.commands.bars import Bars
 from autograder.commands.console import err, error_exit, exit_on, print_json, say, show
 from autograder.commands.options import COURSE, CourseOption
-from autograder.commands.selection import all_assignments
+from autograder.commands.selection import find_assignments
 
 
 def build(
@@ -66,7 +66,7 @@ def student_version(
 
     with exit_on(ValueError):
         settings = read_settings(course)
-        settings.check_names(course, all_assignments())
+        settings.check_names(course, find_assignments())
         names = write_student_version(students, settings, [each.strip() for each in only.split(",")] if only else None)
     say(f"Student version of {', '.join(names)}: {students.resolve()}")
     say("Look at it, make the repository on GitHub, and push:")
@@ -133,13 +133,10 @@ def mutants(
     from autograder.judge.kill_matrix import kill_matrix
     from autograder.report.tables import matrix_in_words, matrix_table
 
-    stems = all_assignments()
-    names = [name for name in stems if assignment in (None, name)]
-    if not names:
-        raise error_exit(f"there is no assignment {assignment!r}. The assignments are: {', '.join(stems)}")
+    stems = find_assignments(*[assignment] if assignment else [])
     seed = secrets.randbits(31) if seed is None else seed
     with exit_on(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
-        matrices = [kill_matrix(name, stems[name], seed, bars) for name in names]
+        matrices = [kill_matrix(name, stem, seed, bars) for name, stem in stems.items()]
     if as_json:
         print_json([matrix.to_dict() for matrix in matrices])
     else:

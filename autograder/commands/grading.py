@@ -18,7 +18,7 @@ from autograder.commands.options import (
     CourseOption,
     JsonOption,
 )
-from autograder.commands.selection import all_assignments, course_in, select_assignments, stop_if_not_graded
+from autograder.commands.selection import course_in, find_assignments, select_assignments, stop_if_not_graded
 
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Result
@@ -94,7 +94,7 @@ def workers_for(names: Iterable[str], limits: "Limits", jobs: int | None = None,
     """Return processes that grade these assignments one after another. Starting them takes seconds."""
     from autograder.grade.workers import Workers
 
-    stems = all_assignments()
+    stems = find_assignments()
     return Workers(jobs, [stems[name] for name in names], limits if sandboxed else None)
 
 

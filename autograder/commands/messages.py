@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import error_exit, say
-from autograder.commands.selection import all_assignments
+from autograder.commands.console import say
+from autograder.commands.selection import find_assignments
 
 
 def messages(
@@ -23,14 +23,11 @@ def messages(
     """
     from autograder.checks.messages import messages_of
 
-    stems = all_assignments()
-    names = [name for name in stems if assignment in (None, name)]
-    if not names:
-        raise error_exit(f"there is no assignment {assignment!r}. The assignments are: {', '.join(stems)}")
+    stems = find_assignments(*[assignment] if assignment else [])
     seed = secrets.randbits(31) if seed is None else seed
-    for name in names:
+    for name, stem in stems.items():
         with Bars() as bars:
-            test_messages = messages_of(stems[name], seed, mutations, bars)
+            test_messages = messages_of(stem, seed, mutations, bars)
         say(f"# {name}: {len(test_messages)} messages (seed {seed})\n")
         for message in test_messages:
             say(f"## {message.exercise}, {message.answer}\n{message.text}\n")

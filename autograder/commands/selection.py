@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from autograder.course.course import Assignment, Course, Result
 
 
-def all_assignments() -> dict[str, str]:
-    """Return the names of all assignments, each with the stem of its notebook."""
-    from autograder.publish.generated import sources
+def find_assignments(*names: str) -> dict[str, str]:
+    """Return the names of assignments, or of all, each with the stem of its notebook. An unknown name ends the command."""
+    from autograder.publish.generated import sources_of
 
-    return {source.parent.name: source.stem for source in sources()}
+    with exit_on(ValueError):
+        return {name: source.stem for name, source in sources_of(*names).items()}
 
 
 def course_in(folder: Path) -> "Course":
@@ -29,7 +30,7 @@ def course_in(folder: Path) -> "Course":
 
     course = Course(folder)
     with exit_on(ValueError):
-        course.settings.check_names(course.root, all_assignments())
+        course.settings.check_names(course.root, find_assignments())
         read_requests(course.root)
     return course
 
@@ -38,10 +39,8 @@ def select_assignments(names: list[str] | None, everything: bool, folder: Path) 
     """Return the assignments of a command: the named ones, or all that somebody has submitted."""
     if everything == bool(names):
         raise typer.BadParameter("give the names of assignments, or --all")
-    known, course = all_assignments(), course_in(folder)
-    if unknown := next((name for name in names or () if name not in known), None):
-        raise error_exit(f"there is no assignment {unknown!r}. The assignments are: {', '.join(known)}")
-    selected = list(dict.fromkeys(names or filter(course.has_work_of, course.settings.assignments or known)))
+    course, named = course_in(folder), find_assignments(*names or ())
+    selected = list(named if names else filter(course.has_work_of, course.settings.assignments or named))
     if not selected:
         raise error_exit(f"nobody has submitted anything: {folder / 'submitted'} has no folder STUDENT/ASSIGNMENT/")
     return selected
@@ -66,7 +65,7 @@ def all_graded_classes(
 ) -> list[tuple["Course", "Assignment", list["Result"]]]:
     """Return `graded_class` of every assignment with results. The `known` classes are not loaded again."""
     loaded = {each[1].name: each for each in known}
-    graded = [name for name in all_assignments() if name in loaded or course_in(folder).load_results(name)]
+    graded = [name for name in find_assignments() if name in loaded or course_in(folder).load_results(name)]
     return [loaded.get(name) or graded_class(name, folder) for name in graded]
 
 

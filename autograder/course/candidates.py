@@ -112,7 +112,7 @@ class Wanted:
             3 if name == wanted.name else 2 if stem == wanted.stem.casefold() else int(wanted.stem.casefold() in stem)
         )
 
-    def is_elsewhere(self, path: str) -> bool:
+    def belongs_elsewhere(self, path: str) -> bool:
         """Whether a path leads into the folder of another assignment, or to a chapter of a copy of the course."""
         folders = path.split("/")[:-1]
         for above, name in pairwise(["", *folders]):
@@ -131,7 +131,7 @@ class Wanted:
         result = SortedFiles()
         away: list[Member] = []
         for member in members:
-            if self.is_elsewhere(member.path):
+            if self.belongs_elsewhere(member.path):
                 away.append(member)
             else:
                 self._sort(member, result)

@@ -25,9 +25,9 @@ from autograder.course import submissions
 from autograder.course.candidates import SortedFiles, Wanted
 from autograder.course.decisions import Decision, read_decisions
 from autograder.course.gradebook import (
-    CHARACTERS,
     COURSE_ID,
     LENGTH,
+    ORIGINALS,
     GradebookError,
     connected,
     explaining_errors,
@@ -504,6 +504,6 @@ def _unfit(name: str) -> str:
         return "the name of the folder is not valid text; rename it"
     if len(name) > LENGTH or length > 200:
         return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
-    if strange := sorted(char for char in set(name) if ord(char) in CHARACTERS):
+    if strange := sorted(char for char in set(name) if ord(char) in ORIGINALS):
         return f"a student's name must not contain {' '.join(strange)}; rename it"
     return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""

@@ -35,7 +35,7 @@ WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 TWINS = (
     {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 )
-CHARACTERS = {twin: char for char, twin in TWINS.items()}
+ORIGINALS = {twin: char for char, twin in TWINS.items()}
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 REMEDIES = {  # by a pattern of SQLite's message
     "no such (column|table)": 'It is from another version of nbgrader: run "nbgrader db upgrade" in the folder of the course',
@@ -134,7 +134,7 @@ def id_in_gradebook(student: str) -> str:
 
 def student_of(own: str) -> str:
     """Return the student who has this id in the gradebook."""
-    return own.translate(CHARACTERS)
+    return own.translate(ORIGINALS)
 
 
 def name_in_gradebook(name: str) -> str:

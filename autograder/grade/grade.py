@@ -19,7 +19,7 @@ from pebble import ProcessExpired
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
-from autograder.grade.result_keys import content_of, grader_key, key_of, versions
+from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.imports import ROOT
@@ -170,7 +170,7 @@ def _look_through(
             results.append(kept if known else result)
             continue
         files, renamed = course.read_files(student, assignment)
-        content = content_of(submission.data, files, submission.candidates)
+        content = digest_of_content(submission.data, files, submission.candidates)
         key = key_of(of_grader, content)
         if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
             results.append(kept)

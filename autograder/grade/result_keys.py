@@ -50,7 +50,7 @@ def key_of(grader_key: str, content: str) -> str:
     return hashlib.sha256(f"{grader_key} {content}".encode()).hexdigest()
 
 
-def content_of(notebook: bytes, files: dict[str, bytes | str], candidates: str = "") -> str:
+def digest_of_content(notebook: bytes, files: dict[str, bytes | str], candidates: str = "") -> str:
     """Return the digest of what was submitted.
 
     Args:

@@ -32,12 +32,12 @@ def place_texts(
     Returns:
         The cells, without those that became part of an answer.
     """
-    empty = [item for item in items if _is_written(item, released) and _is_empty(item, released)]
+    empty = [item for item in items if _is_text_answer(item, released) and _is_empty(item, released)]
     if not empty:
         return items
     texts = [(item, text) for item in items if (text := _text_of(item, released))]
     used: set[int] = set()
-    first = min(item.place for item in items if _is_written(item, released)) - 1
+    first = min(item.place for item in items if _is_text_answer(item, released)) - 1
     for item in empty:
         name = name_of(released[item.place])
         label = LABEL.search(released[item.place - 1].source)
@@ -67,7 +67,7 @@ def place_texts(
     return [item for item in items if id(item) not in used]
 
 
-def _is_written(item: Item, released: Sequence[NotebookNode]) -> bool:
+def _is_text_answer(item: Item, released: Sequence[NotebookNode]) -> bool:
     return not item.own and is_answer(released[item.place]) and item.node.cell_type == "markdown"
 
 

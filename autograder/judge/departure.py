@@ -12,14 +12,15 @@ from types import FunctionType
 import numpy as np
 
 from autograder.judge.compare import WrongAnswer, outcome, span
+from autograder.judge.raised import Departure, of_detached, of_error, of_other_error, of_type
 from autograder.judge.steps import (
+    BUT_ROWS,
     DUE,
     FACTOR,
     GIVEN,
-    NOTHING,
+    NEUTRAL,
     ORDER,
     PART,
-    ROWS,
     SCALAR,
     STEP,
     UNKNOWN,
@@ -32,33 +33,13 @@ from autograder.judge.steps import (
     real,
     transposed,
 )
-from autograder.judge.trace import MAKERS, Trace
+from autograder.judge.trace import Trace
 from autograder.sandbox.guest.recorder import Recorder
 
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
 MAX_BEFORE = 1  # if no value is a known step, a line is named only if at most this many lines precede it
 MAX_TRIED = 2  # the line is looked for in at most this many cases
 NO_STEP = "None of its values is a known step of a right answer, so we cannot name the wrong line."
-INIT = "super().__init__"
-
-
-class Departure:
-    """Where an answer departs from the known steps.
-
-    Attributes:
-        text: The message for the student.
-        line: The first wrong line; None if it cannot be found.
-        last_right: The last line whose value is right, if any.
-        function: The name of the function that contains the line.
-        outer: The line of the judged answer that called this function. If a variable caused an error, the line that
-            assigned this variable; if a check let wrong arguments pass, its line. Else 0.
-        raised: Whether the line raised an error and no line before it departs.
-        missing: What no line before the error sets or calls: an attribute, a variable, or `super().__init__`.
-    """
-
-    def __init__(self, text, line=None, last_right=None, function="", outer=0, raised=False, missing=""):
-        self.text, self.line, self.last_right, self.function, self.outer = text, line, last_right, function, outer
-        self.raised, self.missing = raised, missing
 
 
 def with_line(error, probed, names, recorder):
@@ -124,14 +105,14 @@ def departure(record, arguments, got, expected, steps):
         trace = Trace(record)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    raised = _of_error(trace, got) if "error" in got else None
+    raised = of_error(trace, got) if "error" in got else None
     if "error" in expected:
-        return _of_other_error(raised, expected, trace.checks) if raised else None
-    of_type = got.get("text", "").startswith(("returned ", "the function returned None"))
-    if (of_type or (got.get("error") == "TypeError" and raised is None)) and (trace.rows or trace.line):
-        return _of_type(trace, got)
+        return of_other_error(raised, expected, trace.checks) if raised else None
+    wrong_type = got.get("text", "").startswith(("returned ", "the function returned None"))
+    if (wrong_type or (got.get("error") == "TypeError" and raised is None)) and (trace.rows or trace.line):
+        return of_type(trace, got)
     if "error" in got and raised is None and "gradient" in got["text"]:
-        return _of_detached(trace)
+        return of_detached(trace)
     if not trace.rows or ("error" in got and raised is None) or steps is None:
         return raised
     trace.compare(Steps(steps, expected["arrays"], arguments))
@@ -233,7 +214,7 @@ def _hint_of_part(trace, part):
     index = [each for each, _ in operands if each.kind == "variable" and each.value.dtype.kind == "i"]
     index = [each for each in index if each.function == part.function]
     values = [kind for each, kind in operands if each.kind == "value" and each.line == part.line]
-    if index and all(kind in (NOTHING, GIVEN, PART, STEP) for kind in values):
+    if index and all(kind in (NEUTRAL, GIVEN, PART, STEP) for kind in values):
         last = max(index, key=lambda each: each.line)
         return f" Is its place right? Line {last.line} sets {last.quoted}.", last.line
     return "", 0
@@ -250,7 +231,7 @@ def _skipped(trace, i):
     if not step.ndim or (not later and value.shape[-1] in (1, *step.shape[-2:])):  # this may be an attempt at the step
         return None
     for j in sorted(trace.operands(i), reverse=True):
-        before = kinds[j][0] in (STEP, PART, ROWS, FACTOR) and kinds[j][1] < due
+        before = kinds[j][0] in (STEP, PART, BUT_ROWS, FACTOR) and kinds[j][1] < due
         whole = value.ndim == step.ndim and rows[j].value.size == step.size
         if before and (whole or (value.ndim == 1 and rows[j].value.shape == step.shape[-1:])):
             last = [n for n in range(j + 1, i) if j in rows[n].operands and rows[n].kind == "variable"][-1:]
@@ -314,7 +295,11 @@ def _of_results(trace, results, got, expected):
         right, noun = trace.known.results.get(name), name.replace("_", " ")
         if name.startswith("gradient"):  # no line of the function returned it
             continue
-        if right is None or trace.kinds[j][0] not in (STEP, ROWS, FACTOR) or close(real(trace.rows[j].value), right):
+        if (
+            right is None
+            or trace.kinds[j][0] not in (STEP, BUT_ROWS, FACTOR)
+            or close(real(trace.rows[j].value), right)
+        ):
             continue
         if transposed(real(trace.rows[j].value), right) is not None or is_merged(real(trace.rows[j].value), right):
             continue
@@ -336,7 +321,7 @@ def _of_shape(trace, results):
             kind = trace.kinds[min(same)]
             if kind[0] == GIVEN and value.shape in trace.known.given_shapes:
                 break
-            if kind != trace.kinds[j] and (kind[0] in (STEP, ROWS) or trace.kinds[j][0] == STEP):
+            if kind != trace.kinds[j] and (kind[0] in (STEP, BUT_ROWS) or trace.kinds[j][0] == STEP):
                 break
             j = min(same)
         if not any(kind[0] == STEP for kind in trace.kinds) and len(trace.lines_before(j)) > MAX_BEFORE:
@@ -361,7 +346,7 @@ def _fact(trace, i, after):
         return f" It {trace.known.times(kind)}."
     if kind[0] == ORDER:
         return f" It holds the numbers of {trace.known.noun(kind[1])}, in another order."
-    if kind[0] == ROWS:
+    if kind[0] == BUT_ROWS:
         return f" It equals {trace.known.noun(kind[1])} except for a constant in each row."
     value, facts = real(row.value), []
     alike = [
@@ -407,7 +392,7 @@ def _of_last(trace, results, of_gradient):
     place = row.line, None, row.function, row.outer
     if kind[0] == STEP:
         is_right = any(close(real(value), right) for right in known.results.values())
-        if (detached := _of_detached(trace)) is not None:
+        if (detached := of_detached(trace)) is not None:
             return detached
         if of_gradient and (is_right or kind[1] == len(known.steps) - 1):
             return Departure("All known steps are right. Is something detached, so that no gradient flows back?")
@@ -421,7 +406,7 @@ def _of_last(trace, results, of_gradient):
             )
         if not wrong:
             return Departure(f"Line {row.line}: you return {row.quoted}, which {known.what(kind)}.", *place)
-    if wrong and trace.kinds[wrong[0]][0] == NOTHING and row.value.size > 3 and len(np.unique(row.value)) == 1:
+    if wrong and trace.kinds[wrong[0]][0] == NEUTRAL and row.value.size > 3 and len(np.unique(row.value)) == 1:
         return Departure(f"All numbers of {row.quoted}, made in line {row.line}, are still equal. Does a line fill it?")
     if any(kind[0] == STEP for kind in trace.kinds):
         sentence = f"all known steps before it are right, but {row.quoted} gives other values, or another order"
@@ -436,102 +421,3 @@ def _of_last(trace, results, of_gradient):
         _hint(trace, trace.returned),
     )
     return Departure(f"Line {row.line}: {text}{hint}", row.line, None, row.function, row.outer or outer)
-
-
-def _of_detached(trace):
-    """Say which value is the first through which no gradient flows back; return None if there is none."""
-    detached = [i for i in trace.detached if not any(word in trace.rows[i].text for word in MAKERS)]
-    if not detached:
-        return None
-    row = trace.rows[trace.named(detached[0])]
-    text = f"Line {row.line}: no gradient flows back through {row.quoted}, but one must."
-    return Departure(text, row.line, None, row.function, row.outer)
-
-
-def _of_type(trace, got):
-    """Say that the returned value has a wrong type, or which `return` did not run."""
-    if trace.returned >= 0:
-        row = trace.rows[trace.returned]
-        text = f"Line {row.line}: {row.quoted} has a wrong type."
-        made = [trace.rows[j].line for j in row.operands if trace.rows[j].kind == "variable"]
-        text += f" Line {made[0]} sets it." if made else ""
-        return Departure(text, row.line, None, row.function, made[0] if made else row.outer)
-    place, line = (trace.function, trace.outer), trace.line
-    ends = sorted((number for name, number in trace.returns if name == trace.function), key=lambda n: abs(n - line))
-    if "None" not in got["text"]:
-        text = f"Line {line}: the result has a wrong type."
-    elif ends:
-        text, line = f"{trace.function} ended after line {line}. Its `return` in line {ends[0]} did not run.", ends[0]
-    else:
-        text = f"{trace.function} ended after line {line}. No line of it returns a value."
-    return Departure(text, line, None, *place)
-
-
-def _of_other_error(raised, expected, checks):
-    """Say which line raised an error other than the specified one, and which check before it let these arguments pass."""
-    before = [line for name, line, _ in checks if name == raised.function and line < raised.line]
-    text = f"{raised.text}\nCheck the arguments before this line, and raise {expected['error']}."
-    text += f" The check in line {before[-1]} let these arguments pass." if before else ""
-    outer = before[-1] if before else raised.outer
-    return Departure(text, raised.line, None, raised.function, outer, raised=True)
-
-
-def _of_error(trace, got):
-    """Say which line raised an error, with the shapes of its operands."""
-    if got.get("unwritten") or not trace.line:
-        return None
-    waiting = [trace.rows[i] for i in trace.waiting]
-    shapes = [
-        f"{row.quoted} has shape {row.value.shape}" for row in waiting if row.value is not None and row.value.ndim
-    ]
-    details = f": {', '.join([*dict.fromkeys(shapes)][:3])}" if shapes else ""
-    called = f", called in line {trace.outer}," if trace.outer else ""
-    parts = trace.attributes.get(trace.line, {})
-    missing = _missing(parts, got)
-    name, set_in = ("", 0) if missing else _attribute(parts, waiting) or _variable(trace, got)
-    check = [line for name, line, raises in trace.checks if (name, raises) == (trace.function, trace.line)]
-    if check:
-        details, set_in = f", because the condition in line {check[0]} was true", check[0]
-    elif missing == INIT:
-        details += f". Call `{INIT}()` before this line"
-    elif missing:
-        details += f"; no line sets `{missing}`"
-    elif set_in:
-        details += f"; `{name}` was set in line {set_in}"
-    text = f"Line {trace.line} of {trace.function}{called} raised the error{details}."
-    return Departure(text, trace.line, None, trace.function, trace.outer or set_in, raised=True, missing=missing)
-
-
-def _missing(parts, got):
-    """Return what no line before the error sets or calls: an attribute, a variable, or `super().__init__`; else ""."""
-    name = re.search(r"'(\w{1,80})'(?! object)", got["text"], re.ASCII)
-    name = name[1] if name else ""
-    if got["error"] == "AttributeError" and "Module.__init__() call" in got["text"]:
-        return INIT
-    if got["error"] == "AttributeError":
-        return next((part for part, line in parts.items() if not line and part == f"self.{name}"), "")
-    return name if got["error"] in ("NameError", "UnboundLocalError") else ""
-
-
-def _attribute(parts, waiting):
-    """Return the attribute of `self` that caused an error, and the line that set it; None if no attribute did.
-
-    Args:
-        parts: The attributes that the line of the error reads, in order, with the lines that set them.
-        waiting: The rows of this line that were computed before the error.
-    """
-    used = [each for each in parts.items() if each[1] and not any(row.text.startswith(each[0]) for row in waiting)]
-    return used[-1] if used else None
-
-
-def _variable(trace, got):
-    """Return the variable whose type caused an error, and the line that set it; ("", 0) if there is none."""
-    waiting, seen = list(trace.waiting) if got["error"] in ("TypeError", "AttributeError") else [], set()
-    while waiting:
-        i = waiting.pop()
-        row = trace.rows[i]
-        if row.value is None and row.kind == "variable" and row.function == trace.function and row.line < trace.line:
-            return row.text, row.line
-        waiting += row.operands if row.value is None and i not in seen else []
-        seen.add(i)
-    return "", 0

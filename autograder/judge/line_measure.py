@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType
 
 from autograder.imports import ROOT
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
-from autograder.judge.mutations import changes_in, without_words
+from autograder.judge.mutations import changes_in, remove_words
 
 RECORD = ROOT / "book" / "records" / "lines.json"
 MEASURED = ("attention", "multihead", "encoder", "vit")  # the files of answers whose exercises have steps
@@ -79,7 +79,7 @@ def _mutations_in(style: str, function: Function) -> Iterator[Mutation]:
         return
     place = names.index(function.__name__)
     for node in tree.body:
-        without_words(node)
+        remove_words(node)
     whole = ast.unparse(tree)
     tree = ast.parse(whole)  # parsed again, to get the line numbers of the text that runs
     answer = tree.body[place]

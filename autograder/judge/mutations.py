@@ -64,7 +64,7 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
     """
     tree = ast.parse(Path(answers.__file__).read_text(encoding="utf-8"))
     place = next(i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name)
-    without_words(tree.body[place])
+    remove_words(tree.body[place])
     whole, first, mutated = ast.unparse(tree.body[place]), tree.body[place].lineno, {}
     for line, before, after, changed in changes_in(tree.body[place]):
         text = ast.unparse(changed)
@@ -78,7 +78,7 @@ def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
     return mutated
 
 
-def without_words(tree: ast.AST) -> None:
+def remove_words(tree: ast.AST) -> None:
     """Remove docstrings, types and the texts of errors."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):

@@ -12,14 +12,16 @@ import numpy as np
 DUE = ("are the scaled scores", "are the weights", "are the normalised tokens")
 TINY = 1e-6  # a smaller number says nothing: each value has many such differences
 HIDDEN = -1e8  # a score below this number counts as hidden, as -inf does
-NOTHING, GIVEN, PART, STEP, SCALAR, ROWS, FACTOR, ORDER, UNKNOWN = range(9)  # kinds of values, from plain to strange
+NEUTRAL, GIVEN, PART, STEP, SCALAR, BUT_ROWS, FACTOR, ORDER, UNKNOWN = range(
+    9
+)  # kinds of values, from plain to strange
 
 
 class Steps:
     """The known values: steps, results and arguments."""
 
     def __init__(self, steps, results, arguments):
-        self.steps, self.known = [], {}
+        self.steps, self.kinds = [], {}
         self.results = {name: real(array) for name, array in results.items()}
         for text, step in steps.items():
             array, *free = step if isinstance(step, (tuple, list)) else (step,)
@@ -52,11 +54,11 @@ class Steps:
     def kind_of(self, value):
         """Return the kind of a value, the place of its step, and its factor; None if there is no step or factor."""
         if value is None or value.size == 0 or value.dtype.kind in "biu":
-            return NOTHING, None, None
+            return NEUTRAL, None, None
         key = value.shape, value.tobytes()
-        if key not in self.known:
-            self.known[key] = self._kind_of(real(value))
-        return self.known[key]
+        if key not in self.kinds:
+            self.kinds[key] = self._kind_of(real(value))
+        return self.kinds[key]
 
     def _kind_of(self, value):
         alike = [place for place, (_, step, _) in enumerate(self.steps) if step.size == value.size]
@@ -69,10 +71,10 @@ class Steps:
                 return (UNKNOWN, None, None) if is_half(value, self.steps[place][1]) else (STEP, place, None)
         few = value.ravel()[:50]
         if value.size > 1 and len(set(few.tolist())) <= 2 and len(np.unique(value)) <= 2:
-            return NOTHING, None, None
+            return NEUTRAL, None, None
         number = abs(float(value.ravel()[0]))
         if value.size == 1 and (number.is_integer() or not TINY < number < np.inf):
-            return NOTHING, None, None
+            return NEUTRAL, None, None
         if among(value, self.given):
             return GIVEN, None, None
         for place, (_, step, _) in enumerate(self.steps):
@@ -83,7 +85,7 @@ class Steps:
         for place in alike:
             _, step, free = self.steps[place]
             if free and _equal_but_rows(value, step, *free):
-                return ROWS, place, None
+                return BUT_ROWS, place, None
         factors = [(place, _factor(value, self.steps[place][1])) for place in alike]
         factors = [(place, factor) for place, factor in factors if factor is not None]
         if factors:
@@ -101,7 +103,7 @@ class Steps:
         """Say which step a value is."""
         if kind[0] == PART:
             return f"holds some of {self.noun(kind[1])}"
-        return self.steps[kind[1]][0] + (", except for a constant in each row" if kind[0] == ROWS else "")
+        return self.steps[kind[1]][0] + (", except for a constant in each row" if kind[0] == BUT_ROWS else "")
 
     def times(self, kind):
         """Say which step a value is a multiple of."""

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from autograder.judge.steps import FACTOR, GIVEN, NOTHING, ORDER, PART, ROWS, SCALAR, STEP, UNKNOWN, is_half
+from autograder.judge.steps import BUT_ROWS, FACTOR, GIVEN, NEUTRAL, ORDER, PART, SCALAR, STEP, UNKNOWN, is_half
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT
 
 EMPTY = ("np.empty", "torch.empty")
@@ -100,24 +100,24 @@ class Trace:
         return next((place for place in self.known.due if place not in reached), None)
 
     def _without_content(self, i):
-        """Return NOTHING or UNKNOWN for a value whose own numbers do not show its kind; None for all other values.
+        """Return NEUTRAL or UNKNOWN for a value whose own numbers do not show its kind; None for all other values.
 
-        An array that is not filled yet is NOTHING. An array of equal numbers is UNKNOWN if it was made from a step.
+        An array that is not filled yet is NEUTRAL. An array of equal numbers is UNKNOWN if it was made from a step.
         """
         row = self.rows[i]
         sources = [self.rows[j] for j in row.operands if row.kind == "variable" and self.rows[j].text.startswith(EMPTY)]
         if NUMBER.fullmatch(row.text) or (row.function == "__init__" and self.kinds[i][0] == UNKNOWN):
-            return NOTHING, None, None
+            return NEUTRAL, None, None
         if row.text.startswith(EMPTY) or any(each.value is not None and row.value is not None for each in sources):
-            return NOTHING, None, None
-        if row.text.startswith(LITERAL) and all(self.kinds[j][0] == NOTHING for j in row.operands):
-            return NOTHING, None, None
+            return NEUTRAL, None, None
+        if row.text.startswith(LITERAL) and all(self.kinds[j][0] == NEUTRAL for j in row.operands):
+            return NEUTRAL, None, None
         value = row.value
-        if self.kinds[i][0] != NOTHING or value is None or value.dtype.kind != "f" or value.size < 4:
+        if self.kinds[i][0] != NEUTRAL or value is None or value.dtype.kind != "f" or value.size < 4:
             return None
         if row.is_part or any(word in row.text for word in MAKERS):
             return None
-        made = [j for j in row.operands if self.kinds[j][0] in (GIVEN, STEP, ROWS, FACTOR, UNKNOWN)]
+        made = [j for j in row.operands if self.kinds[j][0] in (GIVEN, STEP, BUT_ROWS, FACTOR, UNKNOWN)]
         made = [j for j in made if self.rows[j].value.size == value.size]
         return (UNKNOWN, None, None) if made and len(np.unique(value)) == 1 else None
 
@@ -143,7 +143,7 @@ class Trace:
     def suspect(self, among):
         """Return the first strange value whose operands are not strange; None if there is none."""
         among = [i for i in among if not self.cleared[i] and self.kinds[i][0] > SCALAR]
-        for kind in (UNKNOWN, ORDER, FACTOR, ROWS):
+        for kind in (UNKNOWN, ORDER, FACTOR, BUT_ROWS):
             for i in among:
                 if self.kinds[i][0] == kind:
                     return self._cause_of(i)
@@ -162,7 +162,7 @@ class Trace:
                 ]
                 worse += numbers if self.known.has_shape_of(self.rows[i].value) else []
             if kind == UNKNOWN and not np.isfinite(self.rows[i].value).all():
-                worse += [j for j in before if self.kinds[j][0] == ROWS]
+                worse += [j for j in before if self.kinds[j][0] == BUT_ROWS]
             if not worse:
                 return self._wrong_part(i) if self.rows[i].is_part else i
             i = min(worse)
@@ -202,7 +202,7 @@ class Trace:
         rows, axes = self.rows, self.rows[i].value.ndim
         while axes > max(map(len, self.known.shapes)):
             wide = [j for j in rows[i].operands if rows[j].value is not None and rows[j].value.ndim == axes]
-            if len(wide) != 1 or self.kinds[wide[0]][0] not in (NOTHING, UNKNOWN):
+            if len(wide) != 1 or self.kinds[wide[0]][0] not in (NEUTRAL, UNKNOWN):
                 return i
             i = wide[0]
         made = [self._first_of(j) for j in self.operands(i)]
@@ -244,14 +244,14 @@ class Trace:
         return j
 
     def operands(self, i):
-        """Return the operands of a value. An operand of the kind NOTHING is replaced by its own operands."""
+        """Return the operands of a value. An operand of the kind NEUTRAL is replaced by its own operands."""
         operands, waiting, seen = [], list(self.rows[i].operands), set()
         while waiting:
             j = waiting.pop()
             if j in seen:
                 continue
             seen.add(j)
-            if self.kinds[j][0] == NOTHING:
+            if self.kinds[j][0] == NEUTRAL:
                 waiting += self.rows[j].operands
             else:
                 operands.append(j)
@@ -285,7 +285,7 @@ class Trace:
     def last_right(self, i):
         """Return the last step before a row, preferably one from which the row was made."""
         for among in (self.reached([i])[:-1], range(i)):
-            right = [j for j in among if self.kinds[j][0] in (STEP, PART, ROWS)]
+            right = [j for j in among if self.kinds[j][0] in (STEP, PART, BUT_ROWS)]
             if right:
                 return max(right, key=lambda j: (self.kinds[j][0] == STEP, self.kinds[j][0] == PART, j))
         return None
@@ -293,7 +293,7 @@ class Trace:
     def lines_before(self, i):
         """Among the lines before a value, return those that computed something."""
         end, pairs = self.rows[i], zip(self.rows[:i], self.kinds)
-        made = [row for row, (kind, *_) in pairs if kind > (GIVEN if row.kind == "value" else NOTHING)]
+        made = [row for row, (kind, *_) in pairs if kind > (GIVEN if row.kind == "value" else NEUTRAL)]
         return {(row.function, row.line) for row in made if row.function != end.function or row.line < end.line}
 
     def made_of(self, j):

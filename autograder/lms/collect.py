@@ -137,7 +137,7 @@ class _Collector:
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
                 claim.files.append((sender, member))
-                self.ledger.settle(member, sender, source)
+                self.ledger.forget(member, sender, source)
                 continue
             may_count = self.wanted.sort_out([member], is_explicit=False)
             wanted = bool(may_count.notebooks or may_count.files)

@@ -25,7 +25,7 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.files import Unreadable, printable, read_plain_file, write_atomically
-from autograder.grade.result_keys import content_of
+from autograder.grade.result_keys import digest_of_content
 from autograder.lms.ledger import Ledger
 from autograder.report.page import plain_number
 from autograder.report.report import STATES, scores_table
@@ -148,7 +148,7 @@ class _Scores:
         if submission is None:
             return ""
         files, _ = self.course.read_files(student, self.assignment)
-        return content_of(submission.data, files, submission.candidates)
+        return digest_of_content(submission.data, files, submission.candidates)
 
     def _add_students_without_result(self) -> None:
         columns = next(iter(self.rows.values()), (*NUMBERS, "score", "late", "mistakes"))

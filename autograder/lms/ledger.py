@@ -46,7 +46,7 @@ class Ledger:
                 why = f"{why}; {error}"
         else:
             why = f"{why}; and the assignment does not request such a file"
-        self.settle(member, sender, source)
+        self.forget(member, sender, source)
         # Two people may submit the same text, and many people submit files with the same name.
         kept = f"{hashlib.sha256(member.path.encode() + data).hexdigest()[:16]}{kind_of(member.path)}" if data else ""
         if kept:
@@ -54,7 +54,7 @@ class Ledger:
         self.unmatched.append({"file": member.path, "source": source, "why": why, "kept": kept})
         return Line("unmatched", "", member.path, why)
 
-    def settle(self, member: Member, sender: Sender, source: str) -> None:
+    def forget(self, member: Member, sender: Sender, source: str) -> None:
         """Remove a file from the unmatched files, because its owner is decided again.
 
         In Moodle and Canvas, a file's name belongs to one person only. The name alone identifies such a file.

@@ -21,7 +21,7 @@ from autograder.judge.catalogue import address_of_book
 from autograder.judge.mistake import changed_text, variants_of
 from autograder.progress import Progress
 from autograder.publish.chapters import build_chapters
-from autograder.publish.generated import MISTAKES, exercise_of, sources, stale
+from autograder.publish.generated import MISTAKES, exercise_of, sources, sources_of, stale
 
 PAGE_SEED = 0  # seed of the inputs for the page of known mistakes
 WRITTEN = Path("solutions/written.md")
@@ -39,7 +39,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
         ValueError: a cell asks for an answer that the module does not have.
     """
     answers = ROOT / "solutions" / source.name
-    drawn = [cell for cell in cells_of(source) if _is_drawn(cell, source.stem)]
+    drawn = [cell for cell in cells_of(source) if _belongs(cell, source.stem)]
     bonus = [cell.metadata["exercise"] for cell in drawn if "bonus" in cell.metadata and "exercise" in cell.metadata]
     cells = [_fill(cell, index, answers, setup, bonus) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -120,7 +120,7 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
     return own + _tests_of(name, test, stem, {"of": name})
 
 
-def _is_drawn(cell: nbformat.NotebookNode, stem: str) -> bool:
+def _belongs(cell: nbformat.NotebookNode, stem: str) -> bool:
     """Whether a cell belongs to the notebook. A cell with `of` belongs if its exercise was drawn for this class."""
     return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
 
@@ -277,10 +277,7 @@ def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.Note
     Raises:
         ValueError: there is no such assignment.
     """
-    known = {source.parent.name: source for source in sources()}
-    if name not in known:
-        raise ValueError(f"there is no assignment {name!r}. The assignments are: {', '.join(known)}")
-    source = known[name]
+    source = sources_of(name)[name]
     if not stale(only=exercise_of(source)):
         release = nbformat.read(ROOT / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")

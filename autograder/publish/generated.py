@@ -22,6 +22,18 @@ def sources(root: Path = ROOT) -> list[Path]:
     return sorted(root.glob("exercises/[0-9]*/*.py"))
 
 
+def sources_of(*names: str) -> dict[str, Path]:
+    """Return the sources of the named assignments, or of all, by their names.
+
+    Raises:
+        ValueError: there is no such assignment.
+    """
+    known = {source.parent.name: source for source in sources()}
+    if unknown := next((name for name in names if name not in known), None):
+        raise ValueError(f"there is no assignment {unknown!r}. The assignments are: {', '.join(known)}")
+    return {name: known[name] for name in names or known}
+
+
 def exercise_of(source: Path) -> Path:
     """Return the path of the students' notebook of an assignment, relative to the root."""
     return Path("exercises") / source.parent.name / f"{source.stem}.ipynb"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge import catalogue, compare, departure, overwritten, steps, trace
+from autograder.judge import catalogue, compare, departure, overwritten, raised, steps, trace
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
@@ -140,7 +140,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     )
     return SOURCE.format(
         helper=helper,
-        later="\n\n\n".join(map(_below_docstring, (recorder, steps, trace, departure))),
+        later="\n\n\n".join(map(_below_docstring, (recorder, steps, trace, raised, departure))),
         tests=f"MESSAGES = {{\n{messages}}}\nUNTRIED = {json.dumps(untried, ensure_ascii=False)}\n"
         f"BONUS = {json.dumps(list(bonus))}\nPROBES = {{\n{probes}}}\n"
         f"LIBRARIES = {{{libraries}}}\nANSWERS = {json.dumps(list(answers))}\n\n"

@@ -16,7 +16,7 @@ from nbgrader.utils import compute_checksum
 
 from autograder.imports import ROOT
 from autograder.publish.chapters import build_chapters
-from autograder.publish.generated import exercise_of, sources, stale
+from autograder.publish.generated import exercise_of, sources, sources_of, stale
 from autograder.settings import Settings
 
 LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
@@ -51,10 +51,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
             'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE", and book '
             "= … if its pages are not on GitHub Pages"
         )
-    known = {source.parent.name: source for source in sources()}
-    names = list(only or settings.assignments or known)
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"there is no assignment {unknown[0]!r}. The assignments are: {', '.join(known)}")
+    selected = sources_of(*(only or settings.assignments))
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
@@ -64,10 +61,10 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     for path in folder.iterdir():
         if path.name != ".git":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    _StudentVersion(folder, settings, [known[name] for name in known if name in names]).write()
+    _StudentVersion(folder, settings, sorted(selected.values())).write()
     if not (folder / ".git").exists() and shutil.which("git"):
         subprocess.run(["git", "init", "-q", "-b", settings.branch, str(folder)], check=True)
-    return [name for name in known if name in names]
+    return sorted(selected)
 
 
 class _StudentVersion:

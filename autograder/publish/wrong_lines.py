@@ -21,7 +21,7 @@ from autograder.judge.catalogue import checks_of
 from autograder.judge.compare import TOLERANCE, difference, outcome
 from autograder.judge.exercise import Exercise, Function, seeded
 from autograder.judge.mistake import Variant, changed_text, mistake_of, variants_of
-from autograder.judge.mutations import without_words
+from autograder.judge.mutations import remove_words
 
 # The parts of the book, each with the file of its checks. An installed wheel has no exercises/ that says so.
 PARTS = {1: "attention", 2: "multihead", 3: "encoder", 4: "vit", 5: "debugging"}
@@ -147,7 +147,7 @@ def _functions(text: str) -> dict[str, list[str]]:
     functions = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            without_words(node)
+            remove_words(node)
             functions[node.name] = [line for line in ast.unparse(node).splitlines() if line]
     return functions
 

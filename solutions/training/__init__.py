@@ -2,7 +2,7 @@
 
 recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
 settings.py       what a run may vary
-fused_vit.py      the same model, computed with less work
+fast_vit.py      the same model, computed with less work
 record.py         the record of a run
 data.py           MNIST, digits, CIFAR-10 and folders of images
 architectures.py  the models that are compared

@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from solutions.training.data import MEAN, STD, Data, Split, load_digits, load_mnist
-from solutions.training.fused_vit import scores_of
+from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
 from solutions.training.recipe import accuracy, train
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record

@@ -292,7 +292,7 @@ def _short(value: object) -> object:
 
 
 @dataclass
-class Book:
+class Logbook:
     """The record: every run once, and the groups that name the runs."""
 
     path: Path
@@ -304,7 +304,7 @@ class Book:
     groups: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # group, name: the keys of its seeds
     attentions: list[dict] = field(default_factory=list)
 
-    def read(self) -> "Book":
+    def read(self) -> "Logbook":
         """Read what was recorded before.
 
         Raises:
@@ -360,12 +360,12 @@ class Book:
         part.replace(self.path)
 
 
-def say_groups(book: Book) -> None:
+def say_groups(logbook: Logbook) -> None:
     """Print the test accuracy of each group, with its interval over the seeds."""
     table = Table("group", "run", "seeds", "CPU s", "test accuracy, %")
-    for group, named in book.groups.items():
+    for group, named in logbook.groups.items():
         for name, keys in named.items():
-            some = [book.runs[key] for key in keys]
+            some = [logbook.runs[key] for key in keys]
             mean, half = interval([100 * result["test_accuracy"] for result in some])
             seconds = statistics.mean(cpu_seconds(result) for result in some)
             spread = f" ± {half:.1f}" if len(some) > 1 else ""
@@ -430,17 +430,17 @@ def all_command(
         check_can_be_written(record, checkpoints / "run.ckpt")
         loaded = load_all(data, digits, five, image_size)
         counts = [len(each.training) + len(each.validation) + len(each.test) for each in loaded.values()]
-        book = Book(record, size, [each.name for each in loaded.values()], counts).read()
+        logbook = Logbook(record, size, [each.name for each in loaded.values()], counts).read()
         total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     began = sum(os.times()[:2])
-    for run in plan(size, seeds, loaded, lambda run: book.runs[run.key]):
-        if run.key in book.runs:
-            book.add(run, None)
+    for run in plan(size, seeds, loaded, lambda run: logbook.runs[run.key]):
+        if run.key in logbook.runs:
+            logbook.add(run, None)
             continue
         if budget is not None and sum(os.times()[:2]) - began >= 60 * budget:
-            book.write()
+            logbook.write()
             out.print(f"{budget:g} CPU minutes are spent. Call the same command again to go on.")
             return
         try:
@@ -449,22 +449,22 @@ def all_command(
             raise typer.BadParameter(str(error)) from None
         machine = describe_machine(where)
         del machine["load"]  # the load differs in every run
-        book.add(run, result, machine)
-        book.write()
+        logbook.add(run, result, machine)
+        logbook.write()
         for path in kept_in(checkpoints, run, loaded[run.data]):
             path.unlink(missing_ok=True)  # the record has the run now
         out.print(
-            f"{len(book.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
+            f"{len(logbook.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
             f"  {len(result['curve'])} epochs  CPU {cpu_seconds(result):.1f} s"
             f"  validation {validation_accuracy(result):.1%}  test {result['test_accuracy']:.1%}",
             highlight=False,
             soft_wrap=True,
         )
-    if not book.attentions:
+    if not logbook.attentions:
         settings = recipe_for(loaded["five"], optimizer="adamw")
-        book.attentions = compare_attentions(settings, loaded["five"].training)
-    book.write()
-    say_groups(book)
+        logbook.attentions = compare_attentions(settings, loaded["five"].training)
+    logbook.write()
+    say_groups(logbook)
 
 
 def shrink(size: Size, images: int | None, epochs: int | None) -> Size:

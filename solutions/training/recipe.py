@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from solutions.training.architectures import make_model
 from solutions.training.checkpoints import check_can_be_written, glimpse, keep, resume
 from solutions.training.data import Images, load_images
-from solutions.training.fused_vit import scores_of
+from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings, change_settings

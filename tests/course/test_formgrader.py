@@ -18,7 +18,7 @@ from test_report import result
 
 from autograder.course.course import Assignment, Course
 from autograder.course.forget import forget
-from autograder.course.gradebook import CHARACTERS, id_in_gradebook, student_of
+from autograder.course.gradebook import ORIGINALS, id_in_gradebook, student_of
 from autograder.files import write_atomically
 
 SCRIPT = "<img src=x onerror=alert(1)>"
@@ -113,7 +113,7 @@ def test_gradebook_holds_honest_names_as_they_are(tmp_path: Path, assignment: As
 
 def test_ids_and_their_twins_are_never_one_student(course: Course, assignment: Assignment) -> None:
     """Is an id with a twin refused, so that two students never share a row, and is each id found again?"""
-    twins = "".join(map(chr, CHARACTERS.values()))
+    twins = "".join(map(chr, ORIGINALS.values()))
     assert student_of(id_in_gradebook(f"a{twins}b")) == f"a{twins}b"
     (course.root / "submitted" / id_in_gradebook(SCRIPT)).mkdir()
     assert id_in_gradebook(SCRIPT) not in course.students() and SCRIPT in course.students()

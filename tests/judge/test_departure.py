@@ -280,7 +280,7 @@ def test_line_of_a_module_is_said_in_the_sandbox() -> None:
 # the parts of a record other than its rows
 OTHERS = {"returned": 0, "open": [], "items": [], "at": [1, "f", 0], "attributes": [(1, "self.x", 1)]}
 OTHERS |= {"detached": [], "checks": [("f" * 10**6, 10**30, 1)], "returns": [("f", 1)]}
-ROWS = [[1, "f", "x", "value", [], np.zeros((3, 3)), 0]]
+BUT_ROWS = [[1, "f", "x", "value", [], np.zeros((3, 3)), 0]]
 OUTCOMES = (
     {"arrays": {"output": np.zeros((3, 3))}, "changed": False},
     {"arrays": {"output": np.ones((3, 3))}},
@@ -296,10 +296,10 @@ HOSTILE = [
     OTHERS | {"rows": [[1, "f", "x", "value", [], np.zeros(3), 0]], "returned": 7},
     OTHERS | {"rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]]},
     OTHERS | {"rows": [[1, "f", "x", "value", [], np.array(["a"]), 0]] * 10**5},
-    OTHERS | {"rows": ROWS, "checks": [5]},
-    OTHERS | {"rows": ROWS, "open": [9, "x"]},
-    OTHERS | {"rows": ROWS, "detached": [9, "x"]},
-    OTHERS | {"rows": ROWS, "attributes": [(1, "self." + "x" * 10**6, 1), (1, "`<b>`", 1), ("1", 1, "1")]},
+    OTHERS | {"rows": BUT_ROWS, "checks": [5]},
+    OTHERS | {"rows": BUT_ROWS, "open": [9, "x"]},
+    OTHERS | {"rows": BUT_ROWS, "detached": [9, "x"]},
+    OTHERS | {"rows": BUT_ROWS, "attributes": [(1, "self." + "x" * 10**6, 1), (1, "`<b>`", 1), ("1", 1, "1")]},
 ]
 
 

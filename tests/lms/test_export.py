@@ -16,7 +16,7 @@ from autograder.cli import app
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
-from autograder.grade.result_keys import content_of
+from autograder.grade.result_keys import digest_of_content
 from autograder.lms.collect import collect
 from autograder.lms.export import Exported, prepare_export
 
@@ -310,7 +310,7 @@ def test_export_says_what_changed_since_the_grading(
     """Does a changed or newly refused submission give a warning, but not a changed file time?"""
     for kept in collected:
         if found := course.read_submission(kept.student, assignment):
-            kept.content = content_of(found.data, {})
+            kept.content = digest_of_content(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
     assert "submitted" not in "\n".join(prepare_export(course, assignment, collected, "csv").write().warnings)

@@ -17,7 +17,7 @@ from autograder.judge.catalogue import STEMS, TITLES, checks_of
 from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise
 from autograder.judge.mistake import changed_text, mistake_of, variant, variants_of
-from autograder.judge.mutations import without_words
+from autograder.judge.mutations import remove_words
 from autograder.publish.generated import sources
 from autograder.publish.wrong_lines import PARTS, SEED, SHOWN, Riddle, as_element, one_wrong_line
 
@@ -31,7 +31,7 @@ EXERCISES: dict[str, Exercise] = {
 def functions(code: str) -> dict[str, str]:
     """Return the functions and classes in some code, without docstrings, types and texts of errors."""
     tree = ast.parse(code)
-    without_words(tree)
+    remove_words(tree)
     tree = ast.parse(ast.unparse(tree))
     return {node.name: ast.dump(node) for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 

@@ -15,7 +15,7 @@ from autograder.checks.multihead.exercises import EXERCISES
 from solutions.training import experiments
 from solutions.training.architectures import WRONG, count_parameters, fit_width, make_model
 from solutions.training.data import Data, Split, draw, some_classes
-from solutions.training.experiments import Book, Run, Size, compare_attentions, execute, plan
+from solutions.training.experiments import Logbook, Run, Size, compare_attentions, execute, plan
 from solutions.training.recipe import train
 from solutions.training.settings import Settings
 
@@ -317,17 +317,17 @@ def test_shrink_takes_less() -> None:
 
 def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
     """Does a record that is read again hold what was written?"""
-    book = Book(tmp_path / "r.json", SIZE, ["a"], [9])
+    logbook = Logbook(tmp_path / "r.json", SIZE, ["a"], [9])
     run = Run("width", "width 8", "photographs", 30, TINY)
-    book.add(run, fake(run), dict(processor="x"))
-    book.add(replace(run, group="chosen"), None)
-    book.write()
-    again = Book(tmp_path / "r.json", SIZE, ["a"], [9]).read()
-    assert again == book and len(again.runs) == 1
+    logbook.add(run, fake(run), dict(processor="x"))
+    logbook.add(replace(run, group="chosen"), None)
+    logbook.write()
+    again = Logbook(tmp_path / "r.json", SIZE, ["a"], [9]).read()
+    assert again == logbook and len(again.runs) == 1
     for names, counts, said in ((["b"], [9], "data"), (["a"], [8], "images")):
         with pytest.raises(ValueError, match=f"was made with {said}"):
-            Book(tmp_path / "r.json", SIZE, names, counts).read()
+            Logbook(tmp_path / "r.json", SIZE, names, counts).read()
     for content in ("[]", "no JSON", "[{}]"):
         (tmp_path / "r.json").write_text(content)
         with pytest.raises(ValueError, match=r"r\.json is no record of these experiments"):
-            Book(tmp_path / "r.json", SIZE, ["a"], [9]).read()
+            Logbook(tmp_path / "r.json", SIZE, ["a"], [9]).read()

@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from solutions.training import recipe as training
 from solutions.training.data import Data, Split, load_digits
-from solutions.training.fused_vit import scores_of
+from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import Muon, make_optimizers, orthogonalise
 from solutions.training.recipe import augment, rate_at, train
 from solutions.training.settings import Settings

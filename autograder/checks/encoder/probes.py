@@ -430,7 +430,9 @@ def sound_copy(block, num_heads, width):
     return copy
 
 
-FAULTS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]  # a right block comes first
+WORKING_PARTS = [
+    (a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)
+]  # a right block comes first
 
 
 def only_normalise(block):
@@ -456,7 +458,7 @@ def faults_left(block, num_heads, x):
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
         output = call(block, x)
-        for state in FAULTS:
+        for state in WORKING_PARTS:
             copy.norm1, copy.norm2 = (norm if works else nn.Identity() for norm, works in zip(norms, state))
             copy.self_attn.batch_first = state[2]
             expected = copy(x)

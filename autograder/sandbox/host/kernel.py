@@ -73,7 +73,7 @@ class Kernel:
         full = self.sandbox.took_more_than(self.limits.memory_bytes)
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
-    def look_after(self, late: str = "") -> None:
+    def raise_if_lost(self, late: str = "") -> None:
         """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
         lost = None
         if why := self._full():
@@ -114,7 +114,7 @@ class Kernel:
         request = {"do": do, "source": source, "acts": acts, "forgotten": forgotten}
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
         reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
-        self.look_after()  # so that no other cell suffers from what this one leaves behind
+        self.raise_if_lost()  # so that no other cell suffers from what this one leaves behind
         return outputs_in(reply, self.limits) + changes_in(reply)
 
     def run_plain(self, source: str, seconds: float) -> None:
@@ -151,7 +151,7 @@ class Kernel:
                 self._send(answer(message, len(received), correct))
             elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
-                    self.look_after()  # checks the kernel, as after a cell
+                    self.raise_if_lost()  # checks the kernel, as after a cell
                 return message
             watch.look()
 
@@ -248,7 +248,7 @@ class _Watch:
         passed = min(now - self.looked, 10 * PATIENCE)
         self._count(min(passed, max(0.0, self.used - before)) if in_line and before < math.inf else passed)
         late = self.spent > self.seconds or now > min(self.begun + MAX_IN_LINE * self.seconds, self.kernel.ends)
-        self.kernel.look_after(f"Not done after {self.seconds:.0f} s. Is there a loop that does not end?" * late)
+        self.kernel.raise_if_lost(f"Not done after {self.seconds:.0f} s. Is there a loop that does not end?" * late)
         self.looked = time.monotonic()
 
     def end(self) -> float:
