@@ -2,11 +2,13 @@
 
     {minutes}`softmax`                  the minutes of a chapter, at any other place
     {minutes}`softmax#temperature a#b`  the minutes of these sections together
+    {minutes}`softmax#/ a#b/`           the same, but only the text before the first section inside
     {minutes}`path`                     the sum of all minutes of sections that this page shows
     {minutes}`all`                      the hours of all chapters
 
-Minutes are counted: one for 150 words, two for an equation, two for a cell, and none for what is folded. A chapter's
-minutes are rounded to a multiple of five.
+Minutes are counted: one for 150 words and for an output of a cell, two for an equation, a cell of code and a widget, and
+none for what is folded, except predictions, whose answers everybody opens. A chapter's minutes are rounded to a multiple
+of five.
 """
 
 import re
@@ -17,8 +19,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-WORDS, EQUATION, CELL = 150, 2, 2  # words in a minute; minutes for each equation and cell
-FOLDED = ("dropdown", "sd-dropdown", "tag_hide-input", "cell_output")
+WORDS = 150  # in a minute
+EQUATION, CELL, OUTPUT, WIDGET = 2, 2, 1, 2  # minutes
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +42,31 @@ def count_minutes(document: nodes.Node) -> float:
         return len(re.findall(r"\w+", document)) / WORDS
     if isinstance(document, nodes.math_block):
         return EQUATION
-    if isinstance(document, nodes.Element) and set(FOLDED) & set(document.get("classes", [])):
-        return 0
     if isinstance(document, nodes.literal_block):
         return CELL
-    return sum(map(count_minutes, document.children))
+    classes = document.get("classes", []) if isinstance(document, nodes.Element) else []
+    if "widget" in classes:
+        return WIDGET
+    if "cell_output" in classes:
+        return OUTPUT
+    parts = document.children
+    if "tag_hide-input" in classes:
+        parts = [part for part in parts if "cell_output" in part.get("classes", [])]
+    elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
+        return 0
+    return sum(map(count_minutes, parts))
 
 
 def note_minutes(app: Sphinx, document: nodes.document) -> None:
-    """Count the minutes of a page that was read, and of each of its sections."""
-    sections = {name: count_minutes(each) for each in document.findall(nodes.section) for name in each["ids"]}
-    app.env.metadata[app.env.docname] |= {"minutes": count_minutes(document), "minutes of sections": sections}
+    """Count the minutes of a page that was read, and of each of its sections, also without the sections inside."""
+    counted: dict[str, float] = {}
+    for number, section in enumerate(document.findall(nodes.section)):
+        own = sum(count_minutes(part) for part in section.children if not isinstance(part, nodes.section))
+        for name in section["ids"]:
+            counted |= {name: count_minutes(section), f"{name}/": own}
+        if number == 0:
+            counted["/"] = own
+    app.env.metadata[app.env.docname] |= {"minutes": count_minutes(document), "minutes of sections": counted}
 
 
 def chapters_of(env: BuildEnvironment) -> list[str]:
