@@ -53,7 +53,7 @@ def count_minutes(document: nodes.Node) -> float:
     if "tag_hide-input" in classes:
         parts = [part for part in parts if "cell_output" in part.get("classes", [])]
     elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
-        return 0
+        parts = parts[:1]  # the title
     return sum(map(count_minutes, parts))
 
 

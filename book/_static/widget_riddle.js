@@ -14,7 +14,7 @@
 
   Widgets.riddle = { compute: maps };
 
-  /** A map without numbers, and around it the sums of its rows and columns, which are hidden at first. */
+  /** A map, and around it the sums of its rows and columns, which are hidden at first. */
   function drawMap(weights, name) {
     const largest = Math.max(...weights.flat());
     const sum = (row) => row.reduce((total, each) => total + each, 0);
@@ -22,7 +22,7 @@
     const cell = (weight) => {
       const square = make("td", {});
       paint(square, weight / largest);
-      square.append(make("span", { class: "late" }, format(weight)));
+      square.append(format(weight));
       return square;
     };
     const total = (place) => make("td", { class: "sum" }, make("span", { class: "late" }, format(sums[place])));
