@@ -1,5 +1,7 @@
 """Show on each chapter's first screen where in the book we are, and how long the chapter takes.
 
+In the contents, a star marks each chapter of the short path: those whose sections have minutes on some page.
+
     {minutes}`softmax`                  the minutes of a chapter, at any other place
     {minutes}`softmax#temperature a#b`  the minutes of these sections together
     {minutes}`softmax#/ a#b/`           the same, but only the text before the first section inside
@@ -66,7 +68,12 @@ def note_minutes(app: Sphinx, document: nodes.document) -> None:
             counted |= {name: count_minutes(section), f"{name}/": own}
         if number == 0:
             counted["/"] = own
-    app.env.metadata[app.env.docname] |= {"minutes": count_minutes(document), "minutes of sections": counted}
+    path = {part.partition("#")[0] for place in document.findall(minutes) for part in place["of"].split() if "#" in part}
+    app.env.metadata[app.env.docname] |= {
+        "minutes": count_minutes(document),
+        "minutes of sections": counted,
+        "path": sorted(path),
+    }
 
 
 def chapters_of(env: BuildEnvironment) -> list[str]:
@@ -122,6 +129,18 @@ def show_progress(app: Sphinx, page: str, template: str, context: dict, doctree:
     context["body"] = context["body"].replace("</h1>", f"</h1>\n{bar}", 1)
 
 
+def mark_path(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Put a star after each chapter of the short path in the contents."""
+    places = [
+        '[href="#"]' if path == page else f'[href="{app.builder.get_relative_uri(page, path)}"]'
+        for source, facts in app.env.metadata.items()
+        for path in (f"{source.rpartition('/')[0]}/{name}" for name in facts.get("path", ()))
+    ]
+    if places:
+        links = ", ".join(f".bd-sidebar-primary nav a{place}::after" for place in places)
+        context["metatags"] = context.get("metatags", "") + f'<style>{links} {{ content: " ★" }}</style>'
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds."""
     app.add_node(minutes)
@@ -129,4 +148,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", note_minutes)
     app.connect("doctree-resolved", show_minutes)
     app.connect("html-page-context", show_progress)
+    app.connect("html-page-context", mark_path)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
