@@ -196,9 +196,9 @@ def test_introduction_tells_what_was_recorded() -> None:
     assert len(accuracies["right"]) == 5  # 2.776 is the 97.5 % quantile of t for five seeds
     for name, found in accuracies.items():
         gaps = [one - right for one, right in zip(found, accuracies["right"], strict=True)]
-        gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f} ".replace("-", "−")
-        row = [name, *(f"{each:.2f}" for each in [*found, mean(found)])]
-        assert f"\n| {' | '.join(row)} | {gap}|\n" in introduction
+        gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f}".replace("-", "−")
+        row = [name, gap, *(f"{each:.2f}" for each in [mean(found), *found])]
+        assert f"\n| {' | '.join(row)} |\n" in introduction
     for name in ("right", "M6 softmax over the queries"):
         told = " / ".join(f"{each:.1f}" for each in accuracies[name])
         assert f"{told} %" in introduction.partition("## Chapters and exercises")[0]
