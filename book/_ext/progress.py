@@ -68,7 +68,9 @@ def note_minutes(app: Sphinx, document: nodes.document) -> None:
             counted |= {name: count_minutes(section), f"{name}/": own}
         if number == 0:
             counted["/"] = own
-    path = {part.partition("#")[0] for place in document.findall(minutes) for part in place["of"].split() if "#" in part}
+    path = {
+        part.partition("#")[0] for place in document.findall(minutes) for part in place["of"].split() if "#" in part
+    }
     app.env.metadata[app.env.docname] |= {
         "minutes": count_minutes(document),
         "minutes of sections": counted,
