@@ -99,15 +99,44 @@ def test_mistakes_are_counted_on_their_page_alone() -> None:
 
 
 def test_minutes_are_those_of_chapters_and_of_sections() -> None:
-    """Does a section's time leave out folded parts, and is the short path the sum of its sections?"""
+    """Does a section's time leave out what is folded but predictions, and is the short path the sum of its sections?"""
     progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
     text = nodes.paragraph(text="word " * 900)
-    folded = nodes.container("", text.deepcopy(), classes=["dropdown"])
-    page = nodes.section("", nodes.section("", text, folded, ids=["by-hand"]), nodes.section("", ids=["limits"]))
+    folded, predicted = (
+        nodes.admonition("", nodes.title(text=title), text.deepcopy(), classes=["dropdown"])
+        for title in ("More", "Predict: 7?")
+    )
+    widget = nodes.container("", text.deepcopy(), classes=["widget"])
+    cell = nodes.container(
+        "",
+        nodes.container("", nodes.literal_block(text="plot()"), classes=["cell_input"]),
+        nodes.container("", text.deepcopy(), classes=["cell_output"]),
+        classes=["cell", "tag_hide-input"],
+    )
+    page = nodes.section(
+        "",
+        predicted,
+        nodes.section("", text, folded, ids=["by-hand"]),
+        nodes.section("", widget, nodes.section("", cell, ids=["inside"]), ids=["limits"]),
+    )
     app = SimpleNamespace(env=SimpleNamespace(docname="book/softmax", metadata={"book/softmax": {}}))
     progress["note_minutes"](app, page)
-    asked = "softmax", "softmax#by-hand softmax#limits", "path"
+    asked = "softmax", "softmax#by-hand softmax#limits", "softmax#/ softmax#limits/", "path"
     shown = nodes.container("", *(progress["minutes"](of=each) for each in asked))
     progress["show_minutes"](app, shown, "book/intro")
     # Minutes of a chapter are rounded to five; a section has at least one minute.
-    assert [each.astext() for each in shown.children] == ["5", "7", "7"]
+    assert [each.astext() for each in shown.children] == ["15", "9", "8", "17"]
+
+
+def test_contents_mark_the_chapters_of_the_short_path() -> None:
+    """Does a page have a star after each chapter whose sections the first page counts, itself included?"""
+    progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
+    metadata = {"book/intro": {}, "book/softmax": {}}
+    env = SimpleNamespace(docname="book/intro", metadata=metadata)
+    app = SimpleNamespace(env=env, builder=SimpleNamespace(get_relative_uri=lambda page, other: f"{other[5:]}.html"))
+    counted = [progress["minutes"](of=of) for of in ("softmax#by-hand softmax#limits", "attention#/", "einsum", "path")]
+    progress["note_minutes"](app, nodes.container("", *counted))
+    assert metadata["book/intro"]["path"] == ["attention", "softmax"]
+    context: dict[str, str] = {}
+    progress["mark_path"](app, "book/softmax", "page.html", context, None)
+    assert re.findall(r'\[href="(.*?)"\]::after', context["metatags"]) == ["attention.html", "#"]
