@@ -175,7 +175,8 @@ def _hint(trace, i):
         return f" It runs the layers that `__init__` makes in lines {min(made)} to {max(made)}.", max(made)
     if part := next((each for each in rows[i : i + 3] if each.is_part and each.line == row.line), None):
         return _hint_of_part(trace, part)
-    sources = [rows[j] for j in trace.of_other_lines(i)]
+    places = trace.of_other_lines(i)
+    sources = [rows[j] for j in places]
     read = _attributes_of(trace, i, sources)
     if len(read) == 1:
         [(name, line)] = read
@@ -187,11 +188,12 @@ def _hint(trace, i):
     ends = {each.line for each in sources if each.kind == "return" and each.function != row.function}
     if len(ends) == 1:
         return f" It was computed from what line {min(ends)} returns.", min(ends)
-    made = [each for each in sources if each.kind in ("variable", "part") and each.line < row.line]
+    made = [j for j in places if rows[j].kind in ("variable", "part") and rows[j].line < row.line]
     if (last := trace.last_right(i)) is not None:
-        made = [each for each in made if each.line > rows[last].line and trace.kinds[rows.index(each)][0] <= GIVEN]
-    if len({each.quoted for each in made}) == 1:
-        return f" It was computed from {made[-1].quoted} of line {made[-1].line}.", made[-1].line
+        made = [j for j in made if rows[j].line > rows[last].line and trace.kinds[j][0] <= GIVEN]
+    if len({rows[j].quoted for j in made}) == 1:
+        source = rows[made[-1]]
+        return f" It was computed from {source.quoted} of line {source.line}.", source.line
     return "", 0
 
 
@@ -372,11 +374,9 @@ def _fact(trace, i, after):
             facts.append(f" It equals {noun} at {same.sum()} of {same.size} places.")
             break
     if value.ndim > 1 and row.value.dtype.kind == "f" and (value >= 0).all() and value.size > 3:
-        sums = [(words, value.sum(axis=axis)) for words, axis in (("columns", -2), ("rows", -1))]
-        ones = [words for words, some in sums if np.allclose(some, 1, atol=1e-4)]
-        if ones or (value <= 1).all():
-            columns, rows = (span(some) for _, some in sums)
-            facts.append(f" Its columns sum to {columns}, its rows to {rows}.")
+        columns, rows = value.sum(axis=-2), value.sum(axis=-1)
+        if any(np.allclose(sums, 1, atol=1e-4) for sums in (columns, rows)) or (value <= 1).all():
+            facts.append(f" Its columns sum to {span(columns)}, its rows to {span(rows)}.")
     shapes = {each[1].shape for each in trace.known.steps[after + 1 :]}
     if shapes and value.shape not in shapes:
         facts.append(f" Its shape is {value.shape}.")
@@ -416,8 +416,6 @@ def _of_last(trace, results, of_gradient):
     many = len(trace.lines_before(trace.returned)) > MAX_BEFORE
     if many or not any(among(right, known.given) for right in known.results.values()):
         return Departure("The result holds values of the arguments, in a wrong order or shape.")
-    text, (hint, outer) = (
-        f"{row.quoted} holds values of the arguments, in a wrong order or shape.",
-        _hint(trace, trace.returned),
-    )
-    return Departure(f"Line {row.line}: {text}{hint}", row.line, None, row.function, row.outer or outer)
+    text = f"Line {row.line}: {row.quoted} holds values of the arguments, in a wrong order or shape."
+    hint, outer = _hint(trace, trace.returned)
+    return Departure(text + hint, row.line, None, row.function, row.outer or outer)

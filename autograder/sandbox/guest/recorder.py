@@ -150,10 +150,9 @@ class Recorder:
         torch = sys.modules.get("torch")
         parameter = torch is not None and kind is torch.nn.Parameter and node["kind"] != "return"
         if kind in (FunctionType, ModuleType, type) or parameter:
-            if (
-                kind is ModuleType and (node["function"], node["name"]) in self.variables
-            ):  # a variable that holds a module
-                self.pending.setdefault(k, []).append(self.variables[node["function"], node["name"]])
+            place = self.variables.get((node["function"], node["name"])) if kind is ModuleType else None
+            if place is not None:  # a variable that holds a module
+                self.pending.setdefault(k, []).append(place)
             return
         known = self.origin.get(id(value))
         if node["kind"] == "value" and node["name"]:  # a variable that is read
