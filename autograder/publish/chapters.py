@@ -120,6 +120,8 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
     def replace(match: re.Match) -> str:
         if match["kind"] == "widget":  # a widget needs the page's scripts
             return f"*The book has a widget here: [try it there]({book.page(name, '#widget-' + match['title'])}).*"
+        if match["kind"] == "optional":  # the page folds such a section
+            return "*The rest of this section is optional.*"
         if match["kind"] == "drawing":  # such a drawing works only on the page
             return ""
         if match["kind"] == "image":  # a drawing has two themes, and a notebook shows the light one

@@ -113,15 +113,13 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         for matrix in matrices
         for exercise in dict.fromkeys(v.exercise for v in matrix.mutants)
     ]
+    symptoms = [{symptom for each in variants for symptom in each.symptoms} for variants in verdicts_of.values()]
     facts = dict(
         wrong=sum(map(len, verdicts_of.values())),
         right=sum(len(matrix.correct) for matrix in matrices),
         seed=matrices[0].seed,
-        silent=sum(
-            {symptom for each in variants for symptom in each.symptoms} == {NUMBERS}
-            for variants in verdicts_of.values()
-        ),
-        all=len(verdicts_of),
+        silent=symptoms.count({NUMBERS}),
+        all=sum(map(bool, symptoms)),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
     return PAGE.format(

@@ -13,9 +13,11 @@ none for what is folded, except predictions, whose answers everybody opens. A ch
 of five.
 """
 
+import itertools
 import re
 
 from docutils import nodes
+from optional import optional
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
@@ -56,7 +58,8 @@ def count_minutes(document: nodes.Node) -> float:
         parts = [part for part in parts if "cell_output" in part.get("classes", [])]
     elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
         parts = parts[:1]  # the title
-    return sum(map(count_minutes, parts))
+    shown = itertools.takewhile(lambda part: not isinstance(part, optional), parts)
+    return sum(map(count_minutes, shown))
 
 
 def note_minutes(app: Sphinx, document: nodes.document) -> None:

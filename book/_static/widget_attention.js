@@ -16,17 +16,17 @@
     long: () => ({ ...EXAMPLE, Q: scaled(EXAMPLE.Q, 1000) }),
   };
 
-  // For each choice: its text, its formula, and what to look for.
+  // For each choice: what is wrong, its formula, and what to look for.
   const MISTAKES = {
-    right: ["right", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
-    M3: ["M3 no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The numbers are the same until a score exceeds 709: try the long queries."],
-    M6: ["M6 wrong axis", "softmax over the queries, V", "Columns sum to 1, rows do not. The shapes are right."],
-    M8: ["M8 not scaled", "softmax(Q Kᵀ) V", "Sharper weights: without √d the dot products set the temperature."],
-    M9: ["M9 √D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: D is the width of all heads together; d is the width of one head."],
-    M10: ["M10 d for √d", "softmax(Q Kᵀ / d) V", "Flatter weights: the wrong power of d."],
-    M11: ["M11 Q, K swapped", "softmax(K Qᵀ / √d) V", "The scores are transposed. With all-ones inputs, the result is the same."],
-    M12: ["M12 Q = K = V", "softmax(V Vᵀ / √d) V", "Queries and keys are not used: if you change one, the output stays the same."],
-    M13: ["M13 keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, but they mix the keys instead of the values."],
+    right: ["", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
+    M3: ["no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The numbers are the same until a score exceeds 709: try the long queries."],
+    M6: ["wrong axis", "softmax over the queries, V", "Columns sum to 1, rows do not. The shapes are right."],
+    M8: ["not scaled", "softmax(Q Kᵀ) V", "Sharper weights: without √d the dot products set the temperature."],
+    M9: ["√D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: D is the width of all heads together; d is the width of one head."],
+    M10: ["d for √d", "softmax(Q Kᵀ / d) V", "Flatter weights: the wrong power of d."],
+    M11: ["Q, K swapped", "softmax(K Qᵀ / √d) V", "The scores are transposed. With all-ones inputs, the result is the same."],
+    M12: ["Q = K = V", "softmax(V Vᵀ / √d) V", "Queries and keys are not used: if you change one, the output stays the same."],
+    M13: ["keys as values", "softmax(Q Kᵀ / √d) K", "The weights are right, but they mix the keys instead of the values."],
   };
 
   /** All steps of attention, with a mistake or without one. */
@@ -98,17 +98,17 @@
       output: matrix({ title: "4 mix, output", rows: names("q"), columns: ["1", "2"] }),
     };
     const sums = matrix({ title: "sum", rows: names("q"), columns: ["Σ"] });
-    const lights = lamps("Six tests on these numbers: which of them notice the mistake?", TESTS);
+    const lights = lamps("Six tests: which notice the mistake?", TESTS);
     const formula = make("code", {});
     const note = make("p", { class: "widget-note", role: "status" });
     const inputs = choice({
-      label: "Numbers",
-      options: [["example", "the example"], ["random", "random"], ["ones", "all ones"], ["long", "long queries"]],
+      label: "Input",
+      options: [["example", "example"], ["random", "random"], ["ones", "ones"], ["long", "long", "queries"]],
       change: (name) => { given = INPUTS[name](); update(); },
     });
     const mistakes = choice({
       label: "Version",
-      options: Object.entries(MISTAKES).map(([name, [text]]) => [name, text]),
+      options: Object.entries(MISTAKES).map(([name, [text]]) => [name, name, text]),
       change: (name) => { mistake = name; lights.hide(); update(); },
     });
 

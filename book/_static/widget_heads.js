@@ -4,10 +4,10 @@
   const { make, choice, lamps } = Widgets;
   const SIZES = { "2,2": [3, 2, 2], "3,2": [3, 3, 2], "2,3": [3, 2, 3] };
   const VERSIONS = {
-    right: ["right", "A reshape splits the width, then a transpose puts the heads first. The merge does the same in reverse."],
-    M21: ["M21 split by reshape alone", "One reshape makes (H, N, d) without a transpose. There is no error, because the number of cells is right."],
-    M22: ["M22 merge by reshape alone", "The heads are right, but the merge has no transpose: its reshape joins cells that are side by side in memory."],
-    M81: ["M81 every H-th column", "The width is split into (d, H). The merge makes the same mistake, so every cell comes back: the round trip notices nothing."],
+    right: ["", "A reshape splits the width, then a transpose puts the heads first. The merge does the same in reverse."],
+    M21: ["split by reshape alone", "One reshape makes (H, N, d) without a transpose. There is no error, because the number of cells is right."],
+    M22: ["merge by reshape alone", "The heads are right, but the merge has no transpose: its reshape joins cells that are side by side in memory."],
+    M81: ["every H-th column", "The width is split into (d, H). The merge makes the same mistake, so every cell comes back: the round trip notices nothing."],
   };
 
   /** Transpose a flat array, as NumPy does. `order` lists the old axes in their new order. */
@@ -48,12 +48,12 @@
     let [sizes, version, chosen] = [SIZES["2,2"], "right", 23];
     const stages = make("div", { class: "widget-flow stages" });
     const note = make("p", { class: "widget-note", role: "status" });
-    const lights = lamps("Three tests: which of them notice the mistake?", [
+    const lights = lamps("Three tests: which notice the mistake?", [
       ["shape", "Do heads and result have the right shapes?"], ["round trip", "Does the merge bring every cell back?"],
       ["by hand", "Does head 1 hold the first d columns of every token?"],
     ]);
     const versions = choice({
-      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, text]), change: (name) => { version = name; lights.hide(); update(); },
+      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, name, text]), change: (name) => { version = name; lights.hide(); update(); },
     });
     const choices = choice({
       label: "Heads", options: [["2,2", "H = 2, d = 2"], ["3,2", "H = 3, d = 2"], ["2,3", "H = 2, d = 3"]],

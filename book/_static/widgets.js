@@ -141,7 +141,8 @@ const Widgets = (() => {
    *
    * @param {object} options
    * @param {string} options.label What is chosen.
-   * @param {[string, string][]} options.options Value and text of each.
+   * @param {[string, string, string?][]} options.options Value and text of each, and more text, which a phone shows only
+   *   for the chosen one.
    * @param {(value: string) => void} options.change Called with the chosen value.
    * @returns {{element: HTMLElement, choose: (value: string) => void}}
    */
@@ -150,7 +151,8 @@ const Widgets = (() => {
     const inputs = options.map(([value], i) =>
       make("input", { type: "radio", name, value, checked: i === 0, onchange: () => change(value) }));
     const element = make("fieldset", { class: "widget-choice" }, make("legend", {}, label),
-      ...options.map(([, text], i) => make("label", {}, inputs[i], make("span", {}, text))));
+      ...options.map(([, text, more], i) =>
+        make("label", {}, inputs[i], make("span", {}, text, ...(more ? [make("i", {}, ` ${more}`)] : [])))));
     const choose = (value) => inputs.forEach((input) => { input.checked = input.value === value; });
     return { element, choose };
   }
@@ -225,6 +227,7 @@ const Widgets = (() => {
         light.classList.toggle("lit", shown && results[i]);
         light.lastChild.textContent = !shown ? "?" : results[i] ? "notices" : "silent";
       });
+      element.classList.toggle("shown", shown);
       const count = results.filter(Boolean).length;
       reveal.textContent = shown ? "Hide the results" : "Show the results";
       total.textContent = shown ? `${count} of ${names.length} tests ${count === 1 ? "notices" : "notice"} a mistake.` : "How many do you expect?";

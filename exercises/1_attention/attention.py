@@ -18,7 +18,7 @@
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
-# | 1 `softmax` | 3 | 15 | easy |
+# | 1 `softmax` | 3 | 10 | easy |
 # | 2 `attention` | 4 | 20 | medium |
 # | 3 `self_attention` | 3 | 10 | easy |
 # | 4 `attention_backward` | 5 | 45 | hard |
@@ -51,6 +51,17 @@
 # What happens to $p$ when you add the same number to every score of a row?
 # Which number makes every exponential at most 1?
 # A reduction with `keepdims=True` gives a result that broadcasts against the original array.
+#
+# </details>
+#
+# <details><summary>The first lines, with gaps</summary>
+#
+# Replace each `___`:
+#
+# ```python
+# exponentials = np.exp(scores - ___)  # the largest score of each row becomes 0
+# return exponentials / ___  # each row sums to 1
+# ```
 #
 # </details>
 

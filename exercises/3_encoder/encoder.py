@@ -17,7 +17,7 @@
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
-# | 1 `LayerNorm` | 3 | 20 | easy |
+# | 1 `LayerNorm` | 3 | 10 | easy |
 # | 2 `FeedForward` | 2 | 10 | easy |
 # | 3 `EncoderBlock` | 4 | 25 | medium |
 # | 4 `Encoder` | 3 | 15 | easy |
@@ -62,6 +62,23 @@
 # `keepdim=True` keeps an axis of size 1, so that the mean broadcasts against the tokens.
 # What is the default of `unbiased` in `Tensor.var`?
 # If you assign an `nn.Parameter` to an attribute of the module, the optimizer finds it.
+#
+# </details>
+#
+# <details><summary>The first lines, with gaps</summary>
+#
+# Replace each `___`. The first four lines belong to `__init__`, the others to `forward`:
+#
+# ```python
+# super().__init__()
+# self.eps = eps
+# self.scale = nn.Parameter(___)  # (D,)
+# self.shift = nn.Parameter(___)  # (D,)
+#
+# centred = x - ___  # (..., D)
+# variance = ___  # (..., 1)
+# return self.scale * centred / ___ + self.shift
+# ```
 #
 # </details>
 

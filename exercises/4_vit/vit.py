@@ -17,7 +17,7 @@
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
-# | 1 `patchify` | 3 | 25 | medium |
+# | 1 `patchify` | 3 | 10 | easy |
 # | 2 `PatchEmbedding` | 3 | 15 | easy |
 # | 3 `ViT` | 6 | 35 | medium |
 # | 4 `train_epoch`, `evaluate` | 4 | 30 | medium |
@@ -75,6 +75,22 @@ else:
 # So split the height into (rows, P) and the width into (columns, P): this makes six axes.
 # Bring them into the order (image, row, column, channel, P, P).
 # Merge axes only after that.
+#
+# </details>
+#
+# <details><summary>The first lines, with gaps</summary>
+#
+# Replace each `___`:
+#
+# ```python
+# B, C, height, width = images.shape
+# if ___:
+#     raise ValueError("the patches do not tile the image")
+# rows, columns = height // patch_size, width // patch_size
+# cut = images.reshape(B, C, rows, patch_size, columns, patch_size)
+# ordered = cut.permute(___)  # (B, rows, columns, C, P, P)
+# return ordered.reshape(___)  # (B, N, C·P·P)
+# ```
 #
 # </details>
 

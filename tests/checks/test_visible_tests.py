@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 
 import pytest
 from conftest import ALL, setup_of
@@ -80,6 +81,42 @@ def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) ->
         return
     assert str(error).endswith("not written yet.")
     assert error.mistake is None
+
+
+GAPS = {  # what belongs into the gaps of the first lines that a notebook gives
+    "1_attention": ["scores.max(axis=axis, keepdims=True)", "exponentials.sum(axis=axis, keepdims=True)"],
+    "3_encoder": [
+        "torch.ones(width)",
+        "torch.zeros(width)",
+        "x.mean(dim=-1, keepdim=True)",
+        "centred.square().mean(dim=-1, keepdim=True)",
+        "torch.sqrt(variance + self.eps)",
+    ],
+    "4_vit": ["height % patch_size or width % patch_size", "0, 2, 4, 1, 3, 5", "B, rows * columns, -1"],
+}
+
+
+@pytest.mark.parametrize(("name", "gaps"), GAPS.items())
+def test_first_lines_pass_when_their_gaps_are_filled(name: str, gaps: list[str]) -> None:
+    """Are the first lines that a notebook gives right, and does a gap that stays raise an error that names it?"""
+    each = next(iter(exercises_of(ALL[name]).values()))
+    namespace, cells = setup_of(name)
+    [given] = [text for text in cells.values() if "The first lines, with gaps" in text]
+    code = re.search(r"```python\n(.*?)```", given, re.DOTALL)[1]
+    assert code.count("___") == len(gaps)
+
+    def said(gaps: list[str]) -> AssertionError | None:
+        cell, filled = cells[each.name], code
+        for gap in gaps:
+            filled = filled.replace("___", gap, 1)
+        for part in filled.strip().split("\n\n"):  # one for each function that is not written
+            before, after = cell.split("raise NotImplementedError()", 1)
+            cell = before + part.replace("\n", "\n" + before.rpartition("\n")[2]) + after
+        exec(cell, written := dict(namespace))
+        return said_of(name, each, written[each.name])
+
+    assert said(gaps) is None
+    assert "name '___' is not defined" in str(said(gaps[:-1]))
 
 
 QUOTED = [  # the examples on the pages, as changed words of the answers

@@ -188,6 +188,7 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
         ),
         (":::{image} _static/a_dark.svg\n:class: only-dark\n:::", ""),
         ("Before.\n\n:::{drawing} vit\n:here: patches\n:::\n\nAfter.", "Before.\n\n\n\nAfter."),
+        ("Before.\n\n:::{optional}\n:::\n\nAfter.", "Before.\n\n*The rest of this section is optional.*\n\nAfter."),
         ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
         ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),
         (":::{note}\nFirst.\n\n$$\nx\n$$ (eq-softmax)\n:::", "> **Note**\n>\n> First.\n>\n> $$ x \\tag{1.1} $$"),

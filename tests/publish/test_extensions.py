@@ -1,13 +1,14 @@
 """Do the extensions of the book work as its pages need, without building the book?"""
 
+import importlib
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
@@ -73,12 +74,23 @@ def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path:
         build(tmp_path, "# A page\n\n```{drawing} vit\n:here: no such part\n```\n")
 
 
+def test_optional_rest_of_a_section_is_folded(tmp_path: Path) -> None:
+    """Is what follows the mark in its section folded, sections inside included, and nothing else of the page?"""
+    mark = "```{optional}\n```"
+    text = f"# A page\n\n## Costs\n\nFirst.\n\n{mark}\n\nSecond.\n\n### Inside\n\nThird.\n\n## Limits\n\nFourth.\n"
+    [box] = BeautifulSoup(build(tmp_path, text), "html.parser").select("details.optional")
+    assert box.summary.get_text() == "Optional: the rest of this section"
+    assert [each.get_text() for each in box.find_all("p")] == ["Second.", "Third."]
+    assert "open" not in box.attrs and box.parent["id"] == "costs" and "Limits" not in box.get_text()
+
+
 def test_page_of_mistakes_counts_its_entries() -> None:
     """Does the page say how many mistakes show only in numbers, and how many it lists?"""
     mutants = [
         Verdict("softmax", "M1/1", {"values": "M1"}, symptoms=[NUMBERS]),
         Verdict("softmax", "M1/2", {"values": "M1"}, symptoms=[NUMBERS]),
         Verdict("softmax", "M3/1", {"values": "M3"}, symptoms=[NUMBERS, "NaN or infinite"]),
+        Verdict("softmax", "M7/1", {"values": "M7"}, symptoms=[]),
     ]
     page = mistakes_page(
         [Matrix("1_attention", "attention", 0, mutants, [])], [Score("softmax", 1, ("a",), (), {}, ())]
@@ -98,9 +110,16 @@ def test_mistakes_are_counted_on_their_page_alone() -> None:
     assert not re.search(rf"more than 1\d\d|\b{made}\b", introduction)
 
 
+def extension(name: str) -> dict[str, Any]:
+    """Return what a file of the book's extensions defines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "book" / "_ext")
+        return vars(importlib.import_module(name))
+
+
 def test_minutes_are_those_of_chapters_and_of_sections() -> None:
     """Does a section's time leave out what is folded but predictions, and is the short path the sum of its sections?"""
-    progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
+    progress = extension("progress")
     text = nodes.paragraph(text="word " * 900)
     folded, predicted = (
         nodes.admonition("", nodes.title(text=title), text.deepcopy(), classes=["dropdown"])
@@ -116,7 +135,7 @@ def test_minutes_are_those_of_chapters_and_of_sections() -> None:
     page = nodes.section(
         "",
         predicted,
-        nodes.section("", text, folded, ids=["by-hand"]),
+        nodes.section("", text, folded, progress["optional"](), text.deepcopy(), ids=["by-hand"]),
         nodes.section("", widget, nodes.section("", cell, ids=["inside"]), ids=["limits"]),
     )
     app = SimpleNamespace(env=SimpleNamespace(docname="book/softmax", metadata={"book/softmax": {}}))
@@ -130,7 +149,7 @@ def test_minutes_are_those_of_chapters_and_of_sections() -> None:
 
 def test_contents_mark_the_chapters_of_the_short_path() -> None:
     """Does a page have a star after each chapter whose sections the first page counts, itself included?"""
-    progress = runpy.run_path(str(ROOT / "book" / "_ext" / "progress.py"))
+    progress = extension("progress")
     metadata = {"book/intro": {}, "book/softmax": {}}
     env = SimpleNamespace(docname="book/intro", metadata=metadata)
     app = SimpleNamespace(env=env, builder=SimpleNamespace(get_relative_uri=lambda page, other: f"{other[5:]}.html"))

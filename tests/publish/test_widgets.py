@@ -117,7 +117,7 @@ def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
     assert matrix(page, "3 softmax").is_visible()
     assert [each.text_content() for each in page.locator(".widget-choice label").all() if each.is_visible()] == [
         "M8 not scaled",
-        "the example",
+        "example",
     ]
     assert not page.get_by_text("What is here without a script.").is_visible()
 
