@@ -7,6 +7,7 @@
     backwards: (i) => PLACES - 1 - i,
     next: (i) => (i + 1) % PLACES,
     first: () => 0,
+    asked: (i) => i,
   };
 
   /** A normal random number, by Box and Muller. */
@@ -53,6 +54,7 @@
     const field = make("input", { type: "text", inputmode: "numeric", maxlength: PLACES, value: "31415926", oninput: () => update() });
     const names = Array.from({ length: PLACES }, (_, i) => String(i + 1));
     const map = matrix({ title: "attention map", rows: names, columns: names, kind: "weights" });
+    const rows = make("p", {});
     const note = make("p", { class: "widget-note", role: "status" });
     const answersOf = (digits) => digits.map((_, i) => digits[LOOKS[task](i)]);
 
@@ -74,6 +76,7 @@
     function update() {
       const weights = weightsOf(queries, keys);
       map.show(weights);
+      rows.textContent = `A row is ${task === "asked" ? "a question that asks for one place" : "a place that writes"}, a column is a place that is read.`;
       const digits = [...field.value].map(Number);
       if (!/^\d{8}$/.test(field.value)) {
         note.textContent = "Type eight digits.";
@@ -87,11 +90,11 @@
     box.append(
       choice({
         label: "Task", change: (value) => { task = value; restart(); },
-        options: [["backwards", "write backwards"], ["next", "write the next digit"], ["first", "repeat the first digit"]],
+        options: [["backwards", "write backwards"], ["next", "write the next digit"], ["first", "repeat the first digit"], ["asked", "read the place that is asked for"]],
       }).element,
       make("label", { class: "equation" }, "Your eight digits", field),
       make("div", { class: "widget-pair" }, map.element),
-      make("p", {}, "A row is a place that writes, a column is a place that is read."),
+      rows,
       note,
       make("div", { class: "widget-picks" }, button("Train 1 step", () => train(1)), button("Train 10 steps", () => train(10)), button("Start again", restart)));
     update();

@@ -282,7 +282,8 @@ def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "looks"), [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8)]
+    ("task", "looks"),
+    [("backwards", range(7, -1, -1)), ("next", [*range(1, 8), 0]), ("first", [0] * 8), ("asked", range(8))],
 )
 @pytest.mark.few(2)
 def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: Open) -> None:
