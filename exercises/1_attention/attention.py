@@ -274,7 +274,7 @@ run_tests("attention_backward", attention_backward)
 # ## 6 A bonus: a softmax that never stores a whole row of scores
 #
 # A bonus gives points in addition to the 20, and you lose nothing if you leave it out.
-# The section [Without ever keeping a row](book/attention.md) goes through the keys of one query in blocks.
+# The section [The online softmax](book/attention.md) goes through the keys of one query in blocks.
 # Write the step for one block.
 # It takes `largest`, `total` and `mixed` after the earlier blocks, and returns them after this block.
 # It works for all queries at once and with leading axes, and the score of a hidden key is $-\infty$.
