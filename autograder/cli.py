@@ -56,7 +56,7 @@ def main() -> None:
         try:
             app()
         except RuntimeError as error:
-            from autograder.course.gradebook import GradebookError  # this imports nbgrader, which takes seconds
+            from autograder.course.gradebook import GradebookError
 
             if isinstance(error, GradebookError):
                 raise SystemExit(error_exit(error).exit_code) from None

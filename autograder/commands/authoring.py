@@ -133,7 +133,7 @@ def mutants(
     from autograder.judge.kill_matrix import kill_matrix
     from autograder.report.tables import matrix_in_words, matrix_table
 
-    stems = find_assignments(*[assignment] if assignment else [])
+    stems = find_assignments(assignment)
     seed = secrets.randbits(31) if seed is None else seed
     with exit_on(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(name, stem, seed, bars) for name, stem in stems.items()]

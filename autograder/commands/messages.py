@@ -23,7 +23,7 @@ def messages(
     """
     from autograder.checks.messages import messages_of
 
-    stems = find_assignments(*[assignment] if assignment else [])
+    stems = find_assignments(assignment)
     seed = secrets.randbits(31) if seed is None else seed
     for name, stem in stems.items():
         with Bars() as bars:

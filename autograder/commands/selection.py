@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from autograder.course.course import Assignment, Course, Result
 
 
-def find_assignments(*names: str) -> dict[str, str]:
-    """Return the names of assignments, or of all, each with the stem of its notebook. An unknown name ends the command."""
+def find_assignments(*names: str | None) -> dict[str, str]:
+    """Return the names of assignments, each with the stem of its notebook: of all if none is named.
+
+    An unknown name ends the command.
+    """
     from autograder.publish.generated import sources_of
 
     with exit_on(ValueError):
-        return {name: source.stem for name, source in sources_of(*names).items()}
+        return {name: source.stem for name, source in sources_of(*filter(None, names)).items()}
 
 
 def course_in(folder: Path) -> "Course":

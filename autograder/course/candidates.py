@@ -207,11 +207,8 @@ class Wanted:
         if len(candidates) == 1:
             return Choice(candidates[0])
         digest = _digest_of(candidates)
-        for each in candidates:
-            if (decided or {}).get(each.name) == digest:
-                return Choice(
-                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
-                )
+        if by_person := _decided(candidates, decided, digest):
+            return by_person
         contents = [_Content(each, self) for each in candidates]
         own = [each for each in contents if not each.file.claim] or contents
         readable = [each for each in own if not each.why]
@@ -270,11 +267,8 @@ class Wanted:
         if len({each.digest for each in rivals}) < 2:
             return choice
         digest = _digest_of(candidates)
-        for each in candidates:
-            if (decided or {}).get(each.name) == digest:
-                return Choice(
-                    each, {other.name: DECIDED for other in candidates if other is not each}, digest=f"decided {digest}"
-                )
+        if by_person := _decided(candidates, decided, digest):
+            return by_person
         names = _listed(sorted(short_name(each.name) for each in rivals))
         question = f"{len(rivals)} files of weights: {names}: which one counts? {short_name(taken.name)} was taken."
         return Choice(taken, choice.reasons, question, rivals, digest)
@@ -425,6 +419,15 @@ def _listed(names: list[str]) -> str:
     more = len(names) - NAMED
     names = names[:NAMED] + ([f"{more} more"] if more > 0 else [])
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _decided(candidates: list[Candidate], decided: dict[str, str] | None, digest: str) -> Choice | None:
+    """Return a person's choice, if it was made among the same candidates."""
+    for each in candidates:
+        if (decided or {}).get(each.name) == digest:
+            others = {other.name: DECIDED for other in candidates if other is not each}
+            return Choice(each, others, digest=f"decided {digest}")
+    return None
 
 
 def _digest_of(candidates: list[Candidate]) -> str:

@@ -49,7 +49,7 @@ def forget(course: Course, student: str) -> list[str]:
     done += [folder for folder in OF_ALL if (root / folder).is_dir()]
     for folder in OF_ALL:
         shutil.rmtree(root / folder, ignore_errors=True)
-    done += [path for path in map(_entry_remover(student), sorted(root.glob("collected/*.json"))) if path]
+    done += filter(None, [_remove_entries(ledger, student) for ledger in sorted(root.glob("collected/*.json"))])
     if _drop_from_roster(root / "roster.csv", student):
         done.append("the student's line in roster.csv")
     drop_requests(root, student)
@@ -68,21 +68,17 @@ def forget(course: Course, student: str) -> list[str]:
     return done
 
 
-def _entry_remover(student: str):
-    """Return a function that deletes a student from a ledger of collected files, and says where an entry was."""
-
-    def clean(path: Path) -> str:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        before = json.dumps(kept)
-        for table in ("collected", "files", "refused"):
-            for key in [key for key in kept.get(table, {}) if key == student or key.startswith(f"{student}/")]:
-                del kept[table][key]
-        if json.dumps(kept) == before:
-            return ""
-        write_atomically(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        return f"the student's entries in {path.parent.name}/{path.name}"
-
-    return clean
+def _remove_entries(path: Path, student: str) -> str:
+    """Delete a student from a ledger of collected files, and say where an entry was; "" if there was none."""
+    kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    before = json.dumps(kept)
+    for table in ("collected", "files", "refused"):
+        for key in [key for key in kept.get(table, {}) if key == student or key.startswith(f"{student}/")]:
+            del kept[table][key]
+    if json.dumps(kept) == before:
+        return ""
+    write_atomically(path, json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    return f"the student's entries in {path.parent.name}/{path.name}"
 
 
 def _drop_from_roster(path: Path, student: str) -> bool:

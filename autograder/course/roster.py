@@ -200,7 +200,9 @@ def _check_ids(ids: list[str]) -> None:
     reasons = [reason for student in ids if (reason := check_id(student))]
     reasons += [f"{student!r} occurs {times} times" for student, times in Counter(ids).items() if times > 1]
     if reasons:
-        raise ValueError(f"ids of students: {'; '.join(reasons[:10])}. Correct roster.csv")
+        raise ValueError(
+            f"ids of students: {'; '.join(reasons[:10])}. Correct roster.csv, or without one the worksheet"
+        )
 
 
 def _person(row: dict[str, str]) -> Person:

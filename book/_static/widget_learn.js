@@ -1,7 +1,7 @@
 /** Attention learns where to look, in the page: queries and keys of eight places, trained by gradient descent. */
 (() => {
   "use strict";
-  const { make, matrix, choice, button, transpose, product, scaled, softmax } = Widgets;
+  const { make, matrix, choice, button, transpose, product, scaled, softmax, normal } = Widgets;
   const [PLACES, WIDTH, BATCH, RATE] = [8, 8, 64, 2];
   const LOOKS = {
     backwards: (i) => PLACES - 1 - i,
@@ -10,8 +10,6 @@
     asked: (i) => i,
   };
 
-  /** A normal random number, by Box and Muller. */
-  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
   const parameters = () => Array.from({ length: PLACES }, () => Array.from({ length: WIDTH }, normal));
   const weightsOf = (queries, keys) => softmax(scaled(product(queries, transpose(keys)), 1 / Math.sqrt(WIDTH)));
   const minus = (a, b, rate) => a.map((row, i) => row.map((number, j) => number - rate * b[i][j]));

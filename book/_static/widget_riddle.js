@@ -1,11 +1,9 @@
 /** The riddle of the first page: two maps of one table of scores, of which one is made by a softmax over the wrong axis. */
 (() => {
   "use strict";
-  const { make, button, format, paint, transpose, scaled, softmax } = Widgets;
+  const { make, button, format, paint, transpose, scaled, softmax, normal } = Widgets;
   const SIZE = 5;
 
-  /** A normal random number, by Box and Muller. */
-  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
 
   /** The maps of one table of scores: the softmax over the keys, which is right, and over the queries. */
   function maps(scores) {

@@ -278,8 +278,11 @@ const Widgets = (() => {
   const random = (rows, columns) =>
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.floor(9 * Math.random()) / 2 - 2));
 
+  /** A normal random number, by Box and Muller. */
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+
   return {
     define, make, format, viridis, paint, matrix, slider, choice, board, button, lamps, drawing,
-    transpose, product, scaled, softmax, close, random,
+    transpose, product, scaled, softmax, close, random, normal,
   };
 })();

@@ -71,7 +71,7 @@
 #
 # ```python
 # super().__init__()
-# self.eps = eps
+# self.eps = ___
 # self.scale = nn.Parameter(___)  # (D,)
 # self.shift = nn.Parameter(___)  # (D,)
 #

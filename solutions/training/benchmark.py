@@ -31,7 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from solutions.training.data import MEAN, STD, Data, Split, load_digits, load_mnist
 from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
-from solutions.training.recipe import accuracy, train
+from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings
 from solutions.vit import ViT, evaluate
@@ -387,7 +387,7 @@ def _one_at_a_time(
             *_, (model, curve) = train(settings, training, data.validation)
             machine, epochs = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
             what = f"{data.name}, the first {len(training)} training images"
-            measured = accuracy(model, data.test) if tested else ()
+            measured = loss_and_accuracy(model, data.test) if tested else ()
             done.append(Record(name, asdict(settings), what, machine, "float32", epochs, *measured))
             write_record(path, *done)
             _say(name, seed, curve[-1])
@@ -414,7 +414,7 @@ def train_command(
         kept = checkpoints / f"seed_{seed}.ckpt"
         for model, curve in train(settings, data.training, data.validation, device=where, checkpoint=kept, show=True):  # noqa: B007
             _say("long", seed, curve[-1])
-        measured = accuracy(model, data.test.to(where))  # once, at the end
+        measured = loss_and_accuracy(model, data.test.to(where))  # once, at the end
         precision = str(choose_precision(where)).removeprefix("torch.")
         epochs = [asdict(epoch) for epoch in curve]
         runs.append(Record("long", asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))

@@ -30,7 +30,7 @@ from solutions.training.architectures import compare_attentions, count_parameter
 from solutions.training.benchmark import interval
 from solutions.training.checkpoints import check_can_be_written
 from solutions.training.data import Data, Images, draw, load_images, some_classes
-from solutions.training.recipe import accuracy, train
+from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import choose_device, choose_precision, describe_machine
 from solutions.training.settings import Settings
 
@@ -247,7 +247,7 @@ def execute(run: Run, data: Data, size: Size, device: torch.device, folder: Path
             break
     model.load_state_dict(torch.load(parameters, map_location=device, weights_only=True))
     test = draw(data.test, size.test).to(device)
-    test_loss, test_accuracy = accuracy(model, test)
+    test_loss, test_accuracy = loss_and_accuracy(model, test)
     result = dict(
         data=data.name,
         images=len(training),

@@ -91,7 +91,7 @@ def train(
                 advance(loss_sum, right, len(labels))
         loss, share = float(loss_sum) / len(training), int(right) / len(training)  # waits for the device
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
-        curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *accuracy(model, validation))]
+        curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *loss_and_accuracy(model, validation))]
         if checkpoint:
             keep(checkpoint, run, parts, generator, [asdict(epoch) for epoch in curve])
         yield model, curve
@@ -161,7 +161,7 @@ def rate_at(step: int, steps: int, settings: Settings) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps + 1 - warmup)))
 
 
-def accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
+def loss_and_accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
     """Return the mean loss and the share of right answers over all images of a split, without dropout."""
     loss, right, training = 0.0, 0, model.training
     model.eval()
@@ -260,7 +260,7 @@ def main() -> None:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         torch.save({name: value.cpu() for name, value in model.state_dict().items()}, weights)
-        result = accuracy(model, images.test.to(where)) if test else (None, None)
+        result = loss_and_accuracy(model, images.test.to(where)) if test else (None, None)
         if test:
             typer.echo(f"test {result[0]:.4f} {result[1]:.2%}")
         if record:

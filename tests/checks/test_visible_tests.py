@@ -86,6 +86,7 @@ def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) ->
 GAPS = {  # what belongs into the gaps of the first lines that a notebook gives
     "1_attention": ["scores.max(axis=axis, keepdims=True)", "exponentials.sum(axis=axis, keepdims=True)"],
     "3_encoder": [
+        "eps",
         "torch.ones(width)",
         "torch.zeros(width)",
         "x.mean(dim=-1, keepdim=True)",

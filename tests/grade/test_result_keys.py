@@ -144,13 +144,6 @@ def test_change_after_submissions_came_in(
     assert len(pages) == 2 and all("cannot be shown" not in page.read_text(encoding="utf-8") for page in pages)
 
 
-def test_nothing_is_graded_again_without_a_change(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Does a second run of an unchanged assignment run no submission?"""
-    calls: list[tuple] = []
-    results = grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
-    assert [result.state for result in results] == ["graded", "graded"] and calls == []
-
-
 # Whether a change of a file makes the results of 1_attention stale.
 FILES = {
     "autograder/checks/attention/__init__.py": True,

@@ -231,7 +231,7 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
     settings = replace(Settings(), width=16, depth=1, num_heads=2, **images.settings)
     model = training.make_model(settings, images.test)
     model.load_state_dict(torch.load(tmp_path / "vit.pt", weights_only=True))
-    assert training.accuracy(model, images.test)[1] > 0.9
+    assert training.loss_and_accuracy(model, images.test)[1] > 0.9
     record = str(tmp_path / "run.json")
     files = sorted(map(str, (folder / "test").glob("*/*.png")))
     said = CliRunner().invoke(classify_command, [*files, "--record", record, "--weights", str(tmp_path / "vit.pt")])
@@ -240,7 +240,7 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
     ]
     right = [name == Path(path).parent.name for name, path in zip(named, files, strict=True)]
     # The record alone gives the same pixels.
-    assert sum(right) / len(right) == training.accuracy(model, images.test)[1]
+    assert sum(right) / len(right) == training.loss_and_accuracy(model, images.test)[1]
     for options, message in (
         (["--record", files[0]], "is no record of a run"),
         (["--record", record, "--weights", files[0]], "does not hold the weights of that run"),

@@ -294,7 +294,7 @@ def test_epoch_means_are_over_images() -> None:
     np.testing.assert_allclose((epoch.loss, epoch.accuracy), expected, rtol=1e-5)
     expected = evaluate(model, [(VALIDATION.images, VALIDATION.labels)])
     np.testing.assert_allclose((epoch.validation_loss, epoch.validation_accuracy), expected, rtol=1e-5)
-    np.testing.assert_allclose(training.accuracy(model, VALIDATION, batch_size=5), expected, rtol=1e-5)
+    np.testing.assert_allclose(training.loss_and_accuracy(model, VALIDATION, batch_size=5), expected, rtol=1e-5)
 
 
 def test_patches_are_dropped_at_first(monkeypatch: pytest.MonkeyPatch) -> None:

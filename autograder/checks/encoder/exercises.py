@@ -5,7 +5,7 @@ student's class.
 """
 
 from autograder.checks import parameters
-from autograder.checks.encoder import cases, layers, measures, oracles, probes, steps
+from autograder.checks.encoder import cases, layers, oracles, probes, repair_probes, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
@@ -69,7 +69,7 @@ ENCODER = ExerciseInTorch(
 
 def probe_repair_here(repair, make_block=None):
     """Take BrokenBlock from the student's notebook, or from `solutions/` if `repair` is a function of this process."""
-    return probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
+    return repair_probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
 
 
 REPAIR = ExerciseInTorch(
@@ -97,6 +97,6 @@ ROPE = ExerciseInTorch(
     probe=probes.probe_rope,
 )
 
-HELPERS = (parameters, measures, probes)  # the set-up cell has the text of these modules too
+HELPERS = (parameters, probes, repair_probes)  # the set-up cell has the text of these modules too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

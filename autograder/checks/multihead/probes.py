@@ -1,7 +1,7 @@
 """Turn the answers of exercise 2, functions of tensors and a class, into functions of arrays.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). So the code uses only what a
+grader's process, where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). So the code uses only what a
 module and its proxy have: parameters, parts, modes, calls and gradients.
 """
 

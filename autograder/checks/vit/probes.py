@@ -1,7 +1,7 @@
 """Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
 
 `autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`. The hidden
-checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/likeness.py`). The probes
+checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). The probes
 also judge what the functions of `measures` return.
 """
 
