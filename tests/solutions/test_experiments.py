@@ -202,7 +202,9 @@ def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pyt
     states_curve: list = []
     monkeypatch.setattr(experiments, "train", train_with_losses)
     monkeypatch.setattr(
-        experiments, "loss_and_accuracy", lambda model, split: looked.append((model.state_dict(), len(split))) or (1.0, 0.5)
+        experiments,
+        "loss_and_accuracy",
+        lambda model, split: looked.append((model.state_dict(), len(split))) or (1.0, 0.5),
     )
     run = Run("width", "width 8", "photographs", 30, replace(TINY, epochs=9))
     result = execute(run, data, SIZE, torch.device("cpu"), tmp_path)
