@@ -14,8 +14,8 @@ from conftest import EXERCISES as NAMES
 from conftest import cases_of, lost
 
 from autograder.checks.attention.exercises import EXERCISES, check
-from autograder.judge import exercise
-from autograder.judge.compare import fingerprint, outcome
+from autograder.judge import catalogue, exercise
+from autograder.judge.compare import fingerprint, judge, outcome
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.line_measure import Mutation
 from autograder.judge.mistake import changed_text, mistake_of, variants_of
@@ -126,6 +126,18 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
             seen = re.sub(r"the rows sum to \S+( … \S+)?\.(?!\d)", "", seen)
             seen = re.sub(r"Its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
             assert not re.search(rf"{number}|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_visible_message_shows_both_results(name: str) -> None:
+    """Does a visible test ask about the likely cause, and then show the expected and the given result?"""
+    each = EXERCISES[name]
+    cases = each.prepare(each.visible(None))
+    with pytest.raises(AssertionError) as caught:
+        judge(each.mistakes()["M5"], each.names, cases, catalogue.MESSAGES)
+    pattern = r"M5 \(normalised.*\nExpected\n( +[\d.e-]+ *\n?)+got\n( +[\d.e-]+\*? *\n?)+$"
+    assert re.match(pattern, str(caught.value), re.DOTALL)
+    assert "*" in str(caught.value).partition("\ngot\n")[2]
 
 
 def test_message_of_a_wrong_shape_holds_both_shapes() -> None:

@@ -10,6 +10,7 @@ import nbformat
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
@@ -178,6 +179,20 @@ def test_nothing_depends_on_the_batch() -> None:
             return y - y.mean(dim=0) if len(x) > 3 else y
 
     assert lost_in("EncoderBlock", EncoderBlock)
+
+
+def test_tanh_gelu_passes_and_others_do_not() -> None:
+    """Is the tanh approximation of GELU accepted, and a coarser one refused?"""
+
+    def net(activation):
+        class FeedForward(answers.FeedForward):
+            def forward(self, x):
+                return self.contract(self.dropout(activation(self.expand(x))))
+
+        return FeedForward
+
+    assert lost_in("FeedForward", net(lambda x: F.gelu(x, approximate="tanh"))) == {}
+    assert lost_in("FeedForward", net(lambda x: x * torch.sigmoid(1.702 * x))) == {"values": "M41"}
 
 
 def test_repair_is_judged_without_the_compiler() -> None:

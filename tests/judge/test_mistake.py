@@ -136,6 +136,7 @@ def test_every_way_can_be_made(stem: str) -> None:
 def test_every_number_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does each number have one title and one question, and does a second use raise an error with the next free number?"""
     assert {m.name for stem in catalogue.STEMS for m in catalogue.mistakes_of(stem)} == set(catalogue.MESSAGES)
+    assert all("?" in question for question in catalogue.QUESTIONS.values())
     real = catalogue.mistakes_of
     for number, words, said in (
         ("M6", ("again", "Why?"), r"M6 is '.*' and 'again'; M\d+ is free"),

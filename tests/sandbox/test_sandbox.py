@@ -298,6 +298,12 @@ def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.Mo
         assert told(kernel, "import json\nprint(json.dumps(1))") == 1
 
 
+def test_sandbox_works_here() -> None:
+    """Does bubblewrap work here, which all tests above need?"""
+    assert shutil.which("bwrap"), "install bubblewrap"
+    check_sandbox()
+
+
 def mounts(text: str) -> Iterator[tuple[str, Path, Path]]:
     """Yield the device, the root folder and the mount point of each line in a list of mounts."""
     for line in text.splitlines():
