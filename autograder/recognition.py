@@ -4,14 +4,12 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nbformat import NotebookNode
 
 from autograder.cells import grade_id, is_locked
-from autograder.files import Unreadable
-from autograder.notebooks import Cell, read_notebook
+from autograder.notebooks import Cell
 
 MAX_PARSED = 100_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
 MAX_KEPT = 10_000  # characters of a cell whose tree is kept: a tree takes a hundred times the memory of its text
@@ -25,14 +23,6 @@ MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that 
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-
-
-@dataclass(frozen=True)
-class Holdings:
-    """How much of an assignment a file holds."""
-
-    cells: int  # cells of the assignment, recognised by their id, a name that they define, or their text
-    changed: int  # answers that differ from the release
 
 
 def is_answer(cell: NotebookNode) -> bool:
@@ -150,39 +140,6 @@ def _does_nothing(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     )
-
-
-def how_much_of(data: bytes, release: NotebookNode) -> Holdings:
-    """Count how much of an assignment a file holds.
-
-    Args:
-        data: The bytes of any file.
-        release: The assignment's notebook as students got it.
-
-    Returns:
-        The counts; zeros if the file cannot be read as a notebook.
-    """
-    try:
-        submitted = read_notebook(data).cells
-    except Unreadable:
-        return Holdings(0, 0)
-    texts = {cell.source.strip() for cell in submitted}
-    named = {(name, cell.kind) for cell in submitted for name in cell.names}
-    blanks = {cell.source.strip() for cell in release.cells}
-    # unchanged cells do not count as written
-    own = [cell for cell in submitted if cell.source.strip() and cell.source.strip() not in blanks]
-    written = {name for cell in own if cell.kind == "code" for name in definitions(cell.source)}
-    filled = {name for cell in own for name in cell.names}
-    cells = changed = 0
-    for cell in release.cells:
-        name = name_of(cell)
-        answered = is_answer(cell) and (name in written if cell.cell_type == "code" else name in filled)
-        answered = answered or (is_answer(cell) and name in filled)
-        changed += answered
-        known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # text_02 is in other notebooks too
-        prompt = is_answer(cell) and cell.cell_type == "markdown"  # all prompts have the same words
-        cells += answered or known or (cell.source.strip() in texts and not prompt)
-    return Holdings(cells, changed)
 
 
 def names_in(release: NotebookNode) -> dict[str, bool]:

@@ -42,8 +42,9 @@ from autograder.grade.repair import Repaired, repair_notebook
 from autograder.grade.workers import Workers
 from autograder.publish.book import find_browser
 from autograder.publish.generated import sources
-from autograder.sandbox.host.bubblewrap import Limits, warm_parent
+from autograder.sandbox.host.bubblewrap import warm_parent
 from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.limits import Limits
 
 if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tests does not need
     from autograder.judge.exercise import Case, Exercise

@@ -17,7 +17,7 @@ from autograder.judge.exercise import Exercise, Function, exercises_of, seeded
 from autograder.judge.line_measure import mutations_with_lines
 from autograder.judge.overwritten import overwritten
 from autograder.progress import Progress
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 from solutions.debugging import candidates_to_try
 
 CODE = re.compile(r"`[^`]*`")

@@ -25,7 +25,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     from autograder.report.course_page import write_course_page
     from autograder.report.feedback import write_feedback
     from autograder.report.report import write_report
-    from autograder.sandbox.host.bubblewrap import Limits
+    from autograder.sandbox.host.limits import Limits
 
     sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
     say(STEPS.format(classes=len(sample["CLASSES"])))

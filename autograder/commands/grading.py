@@ -23,7 +23,7 @@ from autograder.commands.selection import course_in, find_assignments, select_as
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Result
     from autograder.grade.workers import Workers
-    from autograder.sandbox.host.bubblewrap import Limits
+    from autograder.sandbox.host.limits import Limits
 
 
 def grade(
@@ -67,7 +67,7 @@ def grade(
     finished results are kept, and the next run grades the rest.
     """
     from autograder.report.report import scores_of
-    from autograder.sandbox.host.bubblewrap import Limits
+    from autograder.sandbox.host.limits import Limits
 
     options = dict(seed=seed, regrade=regrade, cluster=cluster, sandboxed=not no_sandbox)
     graded, failed, limits = [], False, Limits(forked=not fresh_kernels)

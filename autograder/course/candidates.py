@@ -21,7 +21,7 @@ from autograder.files import Unreadable, is_notebook, kind_of, printable
 from autograder.imports import ROOT
 from autograder.notebooks import read_notebook
 from autograder.publish.generated import exercise_of, sources
-from autograder.recognition import definitions, how_much_of, is_answer, name_of, names_in, other_assignment
+from autograder.recognition import definitions, is_answer, name_of, names_in, other_assignment
 
 MAX_CANDIDATES = 50  # notebooks of one student that are read, at most
 REFUSED = "refused.txt"  # file in a submission's folder: why `autograder collect` could take nothing
@@ -318,17 +318,23 @@ class _Content:
         except Unreadable as error:
             self.why = str(error)
             return
-        amount = how_much_of(data, wanted.release)
-        self.cells, self.changed = amount.cells, amount.changed
-        blanks = {cell.source.strip() for cell in wanted.release.cells}
-        asked = {name_of(cell) for cell in wanted.release.cells if is_answer(cell)}
+        released = wanted.release.cells
+        texts, blanks = ({cell.source.strip() for cell in some} for some in (cells, released))
         own = [cell for cell in cells if cell.source.strip() and cell.source.strip() not in blanks]
+        defined = [definitions(cell.source) if cell.kind == "code" else frozenset() for cell in own]
+        asked = {name_of(cell) for cell in released if is_answer(cell)}
+        answering = [asked & {*cell.names, *names} for cell, names in zip(own, defined)]
         self.work = len(own)
-        self.answers = frozenset(
-            cell.source.strip()
-            for cell in own
-            if asked & {*cell.names, *(definitions(cell.source) if cell.kind == "code" else ())}
-        )
+        self.answers = frozenset(cell.source.strip() for cell, answered in zip(own, answering) if answered)
+        named = {(name, cell.kind) for cell in cells for name in cell.names}
+        filled, written = {name for cell in own for name in cell.names}, {name for names in defined for name in names}
+        for cell in released:
+            name, is_text = name_of(cell), cell.cell_type == "markdown"
+            answered = is_answer(cell) and (name in filled or (name in written and not is_text))
+            known = "nbgrader" in cell.metadata and (name, cell.cell_type) in named  # text_02 is in other notebooks too
+            prompt = is_answer(cell) and is_text  # all prompts have the same words
+            self.changed += answered
+            self.cells += answered or known or (cell.source.strip() in texts and not prompt)
         others = {name: names for name, names in _assignments().items() if name != wanted.assignment}
         self.elsewhere = other_assignment(cells, names_in(wanted.release), others)
 

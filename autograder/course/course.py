@@ -26,8 +26,6 @@ from autograder.course.candidates import SortedFiles, Wanted
 from autograder.course.decisions import Decision, read_decisions
 from autograder.course.gradebook import (
     COURSE_ID,
-    LENGTH,
-    ORIGINALS,
     GradebookError,
     connected,
     explaining_errors,
@@ -35,6 +33,7 @@ from autograder.course.gradebook import (
     in_utc,
     name_in_gradebook,
     read_url,
+    why_unfit,
 )
 from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
@@ -308,15 +307,15 @@ class Course:
         return [person for person in people if person["id"]]
 
     def _fit_people(self) -> list[dict[str, str]]:
-        return [person for person in self.roster() if not _unfit(person["id"])]
+        return [person for person in self.roster() if not why_unfit(person["id"])]
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster or in the gradebook, or has a folder in submitted/."""
-        return sorted(name for name in self._names() if not _unfit(name))
+        return sorted(name for name in self._names() if not why_unfit(name))
 
     def unfit_names(self) -> dict[str, str]:
         """Return why a folder in submitted/, or an entry of the roster, cannot belong to a student: by a printable name."""
-        unfit = {name: why for name in self._names() if (why := _unfit(name))}
+        unfit = {name: why for name in self._names() if (why := why_unfit(name))}
         printable = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
         return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(printable.items())}
 
@@ -494,16 +493,3 @@ def _is_whole(notebook: Path) -> bool:
     with notebook.open("rb") as file:
         file.seek(-min(3, notebook.stat().st_size), os.SEEK_END)
         return file.read().rstrip().endswith(b"\n}")
-
-
-def _unfit(name: str) -> str:
-    """Say why the name of a folder or of a roster's entry cannot be a student's; an empty string if it can."""
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        return "the name of the folder is not valid text; rename it"
-    if len(name) > LENGTH or length > 200:
-        return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
-    if strange := sorted(char for char in set(name) if ord(char) in ORIGINALS):
-        return f"a student's name must not contain {' '.join(strange)}; rename it"
-    return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""

@@ -142,6 +142,19 @@ def name_in_gradebook(name: str) -> str:
     return name.translate(QUIET)[:LENGTH]
 
 
+def why_unfit(name: str) -> str:
+    """Say why the name of a folder or of a roster's entry cannot be a student's; an empty string if it can."""
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError:
+        return "the name of the folder is not valid text; rename it"
+    if len(name) > LENGTH or length > 200:
+        return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
+    if strange := sorted(char for char in set(name) if ord(char) in ORIGINALS):
+        return f"a student's name must not contain {' '.join(strange)}; rename it"
+    return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""
+
+
 def _remedy(message: str) -> str:
     """Return what to do about a message of SQLite."""
     return next(

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 
 if TYPE_CHECKING:
     from autograder.sandbox.host.kernel import Kernel

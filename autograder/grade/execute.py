@@ -1,11 +1,7 @@
 """Execute one submission: the student's cells in the sandbox, the tests here. The result depends on the arguments alone."""
 
-import builtins
 import contextlib
-import io
-import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -14,23 +10,16 @@ from nbformat import NotebookNode
 from autograder.cells import files_of, is_grade, is_locked, is_solution, is_students, points_of
 from autograder.files import writable
 from autograder.grade.retest import Judge
+from autograder.grade.run_test import GraderError, message_of
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
-from autograder.judge.own_module import compiled
-from autograder.sandbox.host.bubblewrap import Limits
-from autograder.sandbox.host.kernel import KernelLost
-from autograder.sandbox.host.proxy import Function, GraderFault
+from autograder.sandbox.host.limits import Limits
 
-PACKAGE = Path(__file__).resolve().parent.parent
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
 QUESTION_ABOUT_AGENT = "The notebook tries to reach the part of the grader that runs in the same process"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
-
-
-class GraderError(RuntimeError):
-    """Something failed on our side, so that no points can be given."""
 
 
 @dataclass
@@ -91,7 +80,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     verdicts: dict[str, Any] = {}
     student = Session(limits, sandboxed)
-    judge = Judge(student, _run_test)
+    judge = Judge(student)
     checks: list[CheckResult] = []
     try:
         with contextlib.ExitStack() as judging:
@@ -139,47 +128,6 @@ def execute(
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
 
-def _run_test(
-    cell: NotebookNode, namespace: dict[str, Any], student: Session
-) -> tuple[list[NotebookNode], BaseException | None]:
-    """Run a locked cell in this process; names that it does not know are the student's functions."""
-    code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
-    for name in code.co_names:
-        if name not in namespace and name not in vars(builtins):
-            namespace[name] = Function(name, student.call)
-    printed, error, after_own_cells = io.StringIO(), None, student.ran_own_cells
-    student.begin_test()
-    try:
-        with contextlib.redirect_stdout(printed):
-            exec(code, namespace)
-    except (AssertionError, KernelLost) as caught:
-        error = caught
-    except (Exception, GraderFault) as caught:
-        if not (student.calls and _is_of_the_student(caught)):
-            raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
-        error = AssertionError(f"{type(caught).__name__}: {caught}")
-    if error is not None and after_own_cells and not student.ran_own_cells:
-        return _run_test(cell, namespace, student)  # own cells ended the kernel, which held the test's modules
-    outputs, message = [], _message_of(error)
-    if printed.getvalue():
-        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
-    if error is not None:
-        name = type(error).__name__
-        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=message, traceback=[f"{name}: {message}"]))
-    return outputs, error
-
-
-def _is_of_the_student(error: BaseException) -> bool:
-    """Whether the student's function, and not our code, caused the error that ended a test.
-
-    A test may be a plain assert. Our answers have passed it, so if it fails on a student's value, the value is wrong.
-    """
-    if isinstance(error, (GraderFault, MemoryError, OSError, ImportError)):
-        return False
-    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[1:]]
-    return not any(file.is_relative_to(PACKAGE) and not file.is_relative_to(PACKAGE / "sandbox") for file in files)
-
-
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:
     """Cut texts and outputs. Otherwise a page could have many megabytes, or a Markdown parser could need hours."""
     room, own, shown = limits.total_output_bytes, 0, []
@@ -223,11 +171,5 @@ def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResul
         points_of(cell),
         error is None,
         getattr(error, "mistake", None),
-        "" if error is None else _message_of(error),
+        "" if error is None else message_of(error),
     )
-
-
-def _message_of(error: BaseException) -> str:
-    """Return the text of a test's error. It is cut, because it may list the types of a million returned values."""
-    text = str(error)
-    return writable(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[Cut here.]")

@@ -27,7 +27,8 @@ from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
 from autograder.publish.build import load_notebooks
 from autograder.recognition import names_in
-from autograder.sandbox.host.bubblewrap import Limits, check_sandbox, remove_leftovers
+from autograder.sandbox.host.bubblewrap import check_sandbox, remove_leftovers
+from autograder.sandbox.host.limits import Limits
 
 GRADE_ONE = "autograder.grade.job.grade_one"  # a name, because importing it imports PyTorch, which takes seconds
 Jobs = dict[str, Job]  # by the student's name

@@ -17,8 +17,9 @@ import psutil
 from nbformat import NotebookNode
 
 from autograder.files import Unreadable
-from autograder.grade.execute import Execution, GraderError, execute
+from autograder.grade.execute import Execution, execute
 from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
+from autograder.grade.run_test import GraderError
 from autograder.grade.task import Job, Task
 from autograder.sandbox.host.bubblewrap import SandboxError
 

@@ -15,12 +15,13 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.grade.run_test import Tested, run_test
+from autograder.grade.session import Cell, Session
 from autograder.judge.compare import UNWRITTEN
 from autograder.judge.own_module import compiled
 from autograder.recognition import DEFINITIONS, parsed
 from autograder.sandbox.host.proxy import Function
 
-Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
 # The names that tests have before the set-up cell; `own_module` in that cell uses `_compiled_once`.
@@ -31,14 +32,8 @@ MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 class Judge:
     """Runs the tests of a submission. A test that fails runs again without the effects of the student's own cells."""
 
-    def __init__(self, student: Any, run_test: Callable[[NotebookNode, dict[str, Any], Any], Tested]) -> None:
-        """Prepare to judge.
-
-        Args:
-            student: The session in which the student's cells run.
-            run_test: Runs a test, with the names that tests share, on the functions of a session.
-        """
-        self.student, self.run_test = student, run_test
+    def __init__(self, student: Session) -> None:
+        self.student = student  # the session in which the student's cells run
         self.namespace: dict[str, Any] = dict(NAMES)
         self.setup: NotebookNode | None = None
         self.clean_run: _CleanRun | None = None
@@ -49,11 +44,11 @@ class Judge:
     def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
         """Run the set-up cell, which defines what tests share; return its outputs."""
         self.setup = cell
-        return self.run_test(cell, self.namespace, self.student)[0]
+        return run_test(cell, self.namespace, self.student)[0]
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error."""
-        outputs, error = self.run_test(cell, self.namespace, self.student)
+        outputs, error = run_test(cell, self.namespace, self.student)
         reserved = _reserved(self.student.met)
         suspects = [each for each in self.student.ran if each.own and _does_more_than_define(each.source, reserved)]
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
@@ -74,7 +69,7 @@ class Judge:
             self.blamed.append(_message_about(_find_culprits(suspects, lambda some: self._passes_with(some, cell))))
         return [*clean_outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
 
-    def _passes_with(self, whole: list[Any], cell: NotebookNode) -> bool:
+    def _passes_with(self, whole: list[Cell], cell: NotebookNode) -> bool:
         clean_run = _CleanRun(self, whole)
         try:
             return clean_run.test(cell)[1] is None
@@ -91,14 +86,14 @@ class Judge:
 class _CleanRun:
     """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
 
-    def __init__(self, judge: Judge, whole: list[Any]) -> None:
-        self.student, self.run_test, self.whole, self.done = judge.student, judge.run_test, whole, 0
+    def __init__(self, judge: Judge, whole: list[Cell]) -> None:
+        self.student, self.whole, self.done = judge.student, whole, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
-        self.session = type(self.student)(limits, self.student.sandboxed)
+        self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
         self.namespace: dict[str, Any] = dict(NAMES)
         if judge.setup is not None:
-            self.run_test(judge.setup, self.namespace, self.session)
+            run_test(judge.setup, self.namespace, self.session)
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
@@ -109,10 +104,10 @@ class _CleanRun:
             if each.source.strip():
                 self.session.run(each)
         self.done = len(self.student.met)
-        return self.run_test(cell, self.namespace, self.session)
+        return run_test(cell, self.namespace, self.session)
 
 
-def _reserved(cells: list[Any]) -> set[str]:
+def _reserved(cells: list[Cell]) -> set[str]:
     """Return the names that only answers, Python and libraries should have."""
     answers = (each.source for each in cells if each.answers)
     return RESERVED.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
@@ -142,7 +137,7 @@ def _defines(statement: ast.stmt, reserved: set[str]) -> bool:
     return isinstance(statement, DEFINITIONS)
 
 
-def _find_culprits(suspects: list[Any], passes_with: Callable[[list[Any]], bool]) -> list[Any]:
+def _find_culprits(suspects: list[Cell], passes_with: Callable[[list[Cell]], bool]) -> list[Cell]:
     """Return the cell that made a test fail, or a few cells that include it if the search takes too many kernels.
 
     Args:
@@ -157,7 +152,7 @@ def _find_culprits(suspects: list[Any], passes_with: Callable[[list[Any]], bool]
     return suspects[low:high]
 
 
-def _message_about(cells: list[Any]) -> str:
+def _message_about(cells: list[Cell]) -> str:
     """Say which cell made tests fail, by its first line, which a student recognises."""
     lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
     which = (

@@ -14,8 +14,8 @@ from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
 from autograder.grade.rest_of_cell import rest_after_error
 from autograder.recognition import definitions, only_defines
-from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
+from autograder.sandbox.host.limits import Limits
 
 T = TypeVar("T")
 MAX_LEFT_OUT = 50  # failed statements after which the rest of their cell runs

@@ -14,8 +14,8 @@ from autograder.grade.rest_of_cell import rest_after_error
 from autograder.judge.catalogue import checks_of
 from autograder.notebooks import read_notebook
 from autograder.recognition import names_held, names_in
-from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel, KernelLost
+from autograder.sandbox.host.limits import Limits
 
 BARE = "NotImplementedError: "  # the error of a cell that calls an unwritten answer
 CELL = "the cell "  # begins the name of a cell that is not a test

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ import psutil
 from pebble import ProcessExpired, ProcessPool
 
 from autograder.imports import ROOT
-from autograder.sandbox.host.bubblewrap import SLOW, Limits, WarmParent, use_parent
+from autograder.sandbox.host.bubblewrap import SLOW, WarmParent, use_parent
+from autograder.sandbox.host.limits import Limits
 
 JOB_MEMORY = 1536 * 2**20  # bytes for each job: with its sandbox 2_multihead takes 0.65 GiB, 4_vit 1.1 GiB
 Jobs = dict[str, tuple[Any, ...]]  # the arguments of a function, by the job's name

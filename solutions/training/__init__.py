@@ -2,7 +2,7 @@
 
 recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
 settings.py       what a run may vary
-fast_vit.py      the same model, computed with less work
+fast_vit.py       the same model, computed with less work
 record.py         the record of a run
 data.py           MNIST, digits, CIFAR-10 and folders of images
 architectures.py  the models that are compared
@@ -10,6 +10,7 @@ optimizers.py     AdamW and Muon
 checkpoints.py    weights in files
 classify.py       a trained model on your own images
 benchmark.py      the speed of each recipe
+t4.py             an estimate of the recipe's speed on a T4
 experiments.py    the recorded experiments, one command for all
 coco5.py          a small data set cut out of COCO or a folder
 """

@@ -24,8 +24,8 @@ from sample_class import saved
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
-from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.limits import Limits
 from solutions.vit import ViT
 
 STEPS = (0.0, 0.90, 0.95, 0.97, 0.98)

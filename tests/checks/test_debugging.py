@@ -30,7 +30,7 @@ from autograder.judge import catalogue
 from autograder.judge.compare import WrongAnswer, judge
 from autograder.judge.mistake import variants_of
 from autograder.publish.build import cells_of, program_cell
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 from solutions import debugging as answers
 
 NAME = "5_debugging"

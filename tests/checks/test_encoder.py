@@ -22,7 +22,7 @@ from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.compare import outcome
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock
 

@@ -15,8 +15,8 @@ from autograder.checks.multihead.right_attention import ATTEND
 from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
-from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.proxy import Function
 
 WRONG, RIGHT = list(student_tests.wrong_candidates()), list(ATTEND)

@@ -17,12 +17,13 @@ from sample_class import BONUS, fill_in, submit
 
 from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
-from autograder.grade.execute import CUT, GraderError, execute
+from autograder.grade.execute import CUT, execute
 from autograder.grade.grade import InstallationError, grade, load_assignment
+from autograder.grade.run_test import GraderError
 from autograder.grade.session import MAX_NAMES, Cell, Session
 from autograder.grade.workers import Workers
-from autograder.sandbox.host.bubblewrap import Limits
 from autograder.sandbox.host.kernel import KernelLost
+from autograder.sandbox.host.limits import Limits
 
 
 def part_of(assignment: Assignment, test: str = "softmax_values", own: str = "") -> NotebookNode:

@@ -14,7 +14,7 @@ from sample_class import answer, change, fill_in, rewrite
 from autograder.course.course import Assignment
 from autograder.grade.execute import execute
 from autograder.grade.grade import load_assignment
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 
 LEFT_BEHIND = """import builtins, locale, os, warnings
 import numpy as np

@@ -21,7 +21,7 @@ from autograder.judge.line_measure import Mutation, lines_of
 from autograder.judge.mistake import changed_text
 from autograder.publish.setup_cell import setup_cell
 from autograder.sandbox.guest.recorder import MAX_ROWS, Recorder
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.proxy import Function
 
 WOVEN = ("attention", "multihead", "encoder", "vit")

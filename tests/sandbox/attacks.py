@@ -52,7 +52,7 @@ from autograder.grade.workers import Workers
 from autograder.judge.exercise import exercises_of
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 
 PAGE = ROOT / "book" / "attacks.md"
 GROUPS = {

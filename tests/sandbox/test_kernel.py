@@ -17,8 +17,9 @@ from in_kernel import attempt, function_of, reaching, told
 from PIL import Image
 
 from autograder.sandbox.host import bubblewrap as sandbox
-from autograder.sandbox.host.bubblewrap import Limits, Sandbox, SandboxError, start_kernel
+from autograder.sandbox.host.bubblewrap import Sandbox, SandboxError, start_kernel
 from autograder.sandbox.host.kernel import Kernel, KernelLost
+from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.proxy import Function
 
 

@@ -7,8 +7,9 @@ import pytest
 from in_kernel import function_of
 
 from autograder.recognition import only_defines
-from autograder.sandbox.host.bubblewrap import Limits, WarmParent, use_parent
+from autograder.sandbox.host.bubblewrap import WarmParent, use_parent
 from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.limits import Limits
 
 ANSWER = """
 import numpy as np, torch

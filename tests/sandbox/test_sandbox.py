@@ -19,17 +19,10 @@ from in_kernel import attempt, told
 from autograder.imports import ROOT
 from autograder.sandbox.guest import refused
 from autograder.sandbox.host import bubblewrap as sandbox
-from autograder.sandbox.host.bubblewrap import (
-    GUEST,
-    INSIDE,
-    Limits,
-    SandboxError,
-    _font_lists,
-    _python_folders,
-    check_sandbox,
-)
+from autograder.sandbox.host.bubblewrap import GUEST, INSIDE, SandboxError, _font_lists, _python_folders, check_sandbox
 from autograder.sandbox.host.control_group import mount_path
 from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.limits import Limits
 
 IS_ROOT = os.getuid() == 0
 

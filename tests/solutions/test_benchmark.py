@@ -16,6 +16,7 @@ from solutions.training import benchmark
 from solutions.training.data import MEAN, STD, Data, Split, normalise
 from solutions.training.record import Epoch, Record
 from solutions.training.settings import Settings
+from solutions.training.t4 import count_step
 from solutions.vit import ViT
 
 
@@ -77,7 +78,7 @@ def test_changes_are_one_at_a_time() -> None:
 
 def test_count_of_a_step() -> None:
     """Are the counted operations 3 times those of the forward pass, minus those that no gradient needs?"""
-    counted = {size: benchmark.count_step(Settings(batch_size=size)) for size in (4, 8)}
+    counted = {size: count_step(Settings(batch_size=size)) for size in (4, 8)}
     # One image forward, two operations for each product: patches, five whole blocks, the last one for the class token.
     linear, attention = 2 * (192 + 64 + 128 + 128) * 64, 2 * 2 * 17 * 64
     whole, last = 17 * (linear + attention), 17 * 2 * 128 * 64 + 2 * (64 + 64 + 128 + 128) * 64 + attention

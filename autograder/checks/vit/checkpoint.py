@@ -23,8 +23,9 @@ import torch.nn.functional as F
 
 from autograder.files import printable
 from autograder.imports import ROOT
-from autograder.sandbox.host.bubblewrap import Limits, SandboxError
+from autograder.sandbox.host.bubblewrap import SandboxError
 from autograder.sandbox.host.kernel import Kernel, KernelLost
+from autograder.sandbox.host.limits import Limits
 from solutions.vit import ViT
 
 READER = Path(__file__).with_name("checkpoint_reader.py")

@@ -31,19 +31,14 @@ import psutil
 from autograder.imports import ROOT
 from autograder.sandbox.guest.refused import MACHINES
 from autograder.sandbox.host.control_group import Group, make_group, remove_groups
+from autograder.sandbox.host.limits import Limits
 
 GUEST = ROOT / "autograder" / "sandbox" / "guest"
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack this file
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder is called autograder-NAMESPACE-PID-*: the grader's PID is valid only in this namespace.
 PREFIX = f"autograder-{PROCESSES.stat().st_ino if PROCESSES.exists() else 0}-"
-SLOW = (
-    "numpy",
-    "matplotlib.pyplot",
-    "torch",
-    "torchvision",
-    "sklearn.datasets",
-)  # modules that a warm parent imports
+SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision", "sklearn.datasets")  # modules that a warm parent imports
 START_SECONDS = 60.0  # seconds within which a kernel must be ready
 OWN_PROCESSES = 4  # processes of bubblewrap or of a fork, in addition to those that the student may start
 FIRST_TO_GO = "1000"  # oom_score_adj: Linux ends these processes first when the machine's memory is used up
@@ -52,40 +47,6 @@ INSIDE = sorted(path.name for path in GUEST.glob("[!_]*.py"))  # our files that 
 
 class SandboxError(RuntimeError):
     """The sandbox cannot be used on this machine; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one submission may use."""
-
-    cell_seconds: float = 30.0  # for a student's cell: ours take under 1 s
-    call_seconds: float = 10.0  # for a call by a test: ours take milliseconds
-    memory_bytes: int = 3 * 2**30  # for all its processes; importing PyTorch takes 0.6 GiB
-    processes: int = 96  # threads included; a kernel has about 15
-    cpu_seconds: int = 600
-    file_bytes: int = 64 * 2**20  # for one file, and for all temporary files together
-    output_bytes: int = 200_000  # printed by one cell; the rest is cut
-    output_count: int = 500  # separate outputs of one cell
-    total_output_bytes: int = 3_000_000  # for a whole submission: what its cells print, and the text of its own cells
-    total_seconds: float = 300.0  # for a whole submission, a third of it for its own cells; our answers take 3 s
-    kernels: int = 30  # fresh kernels for one submission; a cell or test that loses its kernel fails
-    forked: bool = True  # fork kernels from a parent that has imported PyTorch; if that fails, start each afresh
-
-    @property
-    def job_seconds(self) -> float:
-        """Seconds after which grading a submission counts as hanging."""
-        return 2 * self.total_seconds + 120
-
-    def resource_limits(self) -> dict[str, int]:
-        """Return the limits that the operating system enforces, by the names of Python's `resource` module."""
-        return {
-            "RLIMIT_DATA": self.memory_bytes,
-            "RLIMIT_NPROC": self.processes,
-            "RLIMIT_CPU": self.cpu_seconds,
-            "RLIMIT_FSIZE": self.file_bytes,
-            "RLIMIT_CORE": 0,
-            "RLIMIT_NOFILE": 256,
-        }
 
 
 @dataclass

@@ -14,7 +14,8 @@ from nbformat import NotebookNode
 
 from autograder.sandbox.guest import wire
 from autograder.sandbox.guest.out_of_reach import REACHED, SEAL
-from autograder.sandbox.host.bubblewrap import Limits, start_kernel
+from autograder.sandbox.host.bubblewrap import start_kernel
+from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.outputs import changes_in, outputs_in
 from autograder.sandbox.host.questions import answer, text_of
 

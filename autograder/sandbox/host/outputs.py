@@ -8,7 +8,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.files import writable
-from autograder.sandbox.host.bubblewrap import Limits
+from autograder.sandbox.host.limits import Limits
 
 # How a picture begins, and where its height and width are.
 PICTURES = {
