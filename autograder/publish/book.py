@@ -109,6 +109,8 @@ def preparing_book() -> Iterator[None]:
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
     """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
 
+    jupyter-cache's own parallel executor shows no progress, and each of its kernels imports PyTorch again.
+
     Args:
         root: The repository's folder.
         progress: Called as chapters end.

@@ -11,8 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
+from pygments.styles import get_style_by_name
+from pygments.token import Text
 
 from autograder.imports import ROOT
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
@@ -159,3 +162,28 @@ def test_contents_mark_the_chapters_of_the_short_path() -> None:
     context: dict[str, str] = {}
     progress["mark_path"](app, "book/softmax", "page.html", context, None)
     assert re.findall(r'\[href="(.*?)"\]::after', context["metatags"]) == ["attention.html", "#"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_only_tokens_without_a_colour_of_their_own_lose_their_element(theme: str, tmp_path: Path) -> None:
+    """Does each token that becomes text have the colour of text in the style, and do others keep their element?"""
+    plain = extension("highlighting")["PLAIN"]
+    options = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"][
+        "html_theme_options"
+    ]
+    style = get_style_by_name(options[f"pygments_{theme}_style"])
+    text = style.style_for_token(Text)
+    assert all(style.style_for_token(kind) == text for kind in plain)
+    page = BeautifulSoup(
+        build(tmp_path, "# A page\n\n```python\ndef f(x):\n    return x + 1  # one\n```\n"), "html.parser"
+    )
+    code = page.find("pre")
+    assert code.get_text() == "def f(x):\n    return x + 1  # one\n"
+    assert [span.get_text() for span in code.find_all("span") if span.get("class")] == [
+        "def",
+        "f",
+        "return",
+        "+",
+        "1",
+        "# one",
+    ]
