@@ -1,7 +1,7 @@
 /** Attention on three queries, keys and values of width 2, live, with a switch for the mistakes. */
 (() => {
   "use strict";
-  const { make, matrix, choice, lamps, format, transpose, product, scaled, softmax, close, random } = Widgets;
+  const { make, matrix, choice, lamps, transpose, product, scaled, softmax, close, random } = Widgets;
 
   const EXAMPLE = {
     Q: [[1, 0], [0, 1], [1, 1]],
@@ -80,7 +80,7 @@
   const noticed = (given, mistake) =>
     TESTS.map(([, , passes]) => !passes((inputs) => attention(inputs, mistake).output, given));
 
-  Widgets.attention = { compute: attention, noticed, loop };
+  Widgets.attention = { noticed };
 
   Widgets.define("attention", (box) => {
     let given = EXAMPLE;

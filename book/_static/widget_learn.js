@@ -45,7 +45,7 @@
     });
   }
 
-  Widgets.learn = { compute: learn, write };
+  Widgets.learn = { compute: learn };
 
   Widgets.define("learn", (box) => {
     let [queries, keys, steps, task] = [parameters(), parameters(), 0, "backwards"];

@@ -1,7 +1,7 @@
 /** Three scores and a temperature: their weights, entropy and Jacobian; and what overflows without subtracting the maximum. */
 (() => {
   "use strict";
-  const { make, matrix, slider, choice, format, paint, drawing, softmax } = Widgets;
+  const { make, matrix, slider, choice, format, drawing, softmax } = Widgets;
   const COLOURS = ["var(--widget-plus)", "var(--widget-minus)", "var(--widget-third)"];
   const DASHES = ["", "6 3", "2 3"];
   const [LOW, HIGH] = [-1.5, 1.5]; // range of the temperature, as powers of ten
