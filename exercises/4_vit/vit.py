@@ -54,6 +54,7 @@ if torch.cuda.is_available():
 else:
     print("There is no GPU. Everything runs; section 5 trains a small version, in less than 3 minutes.")
     print("The small version does not reach 98 %, so choose a GPU before you submit.")
+    print("If Colab gives you none, set SMALL = False in section 5: the training then takes 15 minutes or more.")
 
 # %% [markdown]
 # **Given: the encoder.** You wrote encoder blocks in exercise 3.
@@ -168,7 +169,7 @@ run_tests("ViT", ViT)
 # PyTorch *adds* new gradients to the gradients that are already there.
 # `F.cross_entropy` returns the mean over a batch: by which number must you multiply this mean before you add it?
 # An evaluation must not change the model: in which mode was the model before, and who restores it?
-# `with torch.no_grad():` builds no graph.
+# Inside `with torch.no_grad():`, PyTorch builds no graph: it keeps nothing for `backward`.
 #
 # </details>
 
@@ -213,7 +214,7 @@ run_tests("evaluate", evaluate)
 # Do not compare choices on the test images.
 # The best of many test results is higher than what the model achieves on new images.
 # After such a comparison, no unused image is left for the final test.
-# MNIST's test images are a little harder: of them, our 24 trained models recognised up to 0.6 points less.
+# MNIST's test images are a little harder: our models recognised 0 to 0.6 percentage points less of them than of the validation images.
 
 # %%
 import math
@@ -270,16 +271,18 @@ def batches(images, labels, size, shuffle=False):
 
 # %% [markdown]
 # **Your choices.** You may change these lines.
+# A new training replaces `vit.pt`, even if the result is worse, so keep a copy of your best file.
 # What happens if the learning rate is ten times as high, or ten times as low?
 # After how many epochs does the validation accuracy stop growing?
 # Change one thing at a time.
 #
-# The second line has three options from chapter 9.
+# The second line has three options from the chapter on [training](book/training.md).
 # `shift` moves each training image by up to this many pixels, differently in each epoch.
 # `position_std` is the initial standard deviation of the position embeddings; `None` keeps those of your `ViT`.
-# `optimizer` is the name of an optimizer in `torch.optim`.
+# `optimizer` is a name such as `"AdamW"`, `"Adam"` or `"SGD"`; PyTorch's `"Muon"` accepts only matrices, so it fails here.
 #
-# We trained the answer's ViT with several seeds on a GPU. The test images that it recognised:
+# We trained a right ViT with several seeds on a GPU.
+# The table only shows what you can expect: compare your own choices on the validation images.
 #
 # | choices | test images recognised |
 # | --- | --- |
@@ -404,7 +407,8 @@ if model is None:
 # On Colab, your browser asks you to save it.
 # You also find it under the folder symbol at the left; if you connected your Drive, it is in its folder `4_vit`.
 # **Submit two files: this notebook and `vit.pt`.**
-# Do not rename `vit.pt`, and do not put it into an archive.
+# If your browser calls the file `vit (1).pt`, submit it with this name, but only the newest one.
+# Do not put it into an archive.
 
 # %%
 if model is not None:
@@ -437,10 +441,11 @@ if model is not None:
 # Each block mixes the tokens by its attention.
 # The class token at the end has information that went through all blocks, so we have to follow it through all of them.
 # **Rollout** does this.
-# It averages the heads of each block, takes half of this average plus half of the identity for the residual stream, and
-# multiplies these matrices of all blocks.
+# It averages the attention weights of a block over its heads.
+# It adds the identity, for the residual stream, and halves the sum, so that there is one matrix for each block.
+# Then it multiplies the matrices of all blocks.
 #
-# **Given: the maps.** This function returns the weights of every block and head.
+# **Given: the maps.** This function returns the attention weights of every block and head.
 
 # %% given="attention_maps"
 
@@ -479,12 +484,12 @@ import matplotlib.pyplot as plt
 
 def draw_rollout(model, images):
     """Draw images, (B, 1, 28, 28), and under each image how much its patches contribute to the class token."""
-    rollout = attention_rollout(attention_maps(model, images))[:, 1:]  # (B, N)
+    rollout = attention_rollout(attention_maps(model, images).cpu())[:, 1:]  # (B, N)
     side = round(rollout.shape[1] ** 0.5)
     _, axes = plt.subplots(2, len(images), figsize=(1.5 * len(images), 3.2), squeeze=False, layout="constrained")
     for image, row, (above, below) in zip(images, rollout, axes.T):
         above.imshow(image[0].cpu(), cmap="gray")
-        shown = below.imshow(row.unflatten(0, (side, side)).cpu(), vmin=0, vmax=float(rollout.max()), cmap="viridis")
+        shown = below.imshow(row.unflatten(0, (side, side)), vmin=0, vmax=float(rollout.max()), cmap="viridis")
         above.axis("off")
         below.set(xticks=[], yticks=[])
     axes[1, 0].set_ylabel("patches")

@@ -24,7 +24,7 @@
 # | 6 wrong only with a mask: `mean_of_existing`, `pooled` or `loss_of_existing` | 2 | 10 | medium |
 # | 7 `test_attention` | 8 | 55 | hard |
 #
-# This notebook has one program for each symptom; another class may get other programs.
+# This notebook has one program for each symptom; another course may get other programs.
 #
 # **How to work.** Run the cells from top to bottom.
 # The docstring of a program says what it should do, and the text above it says what is wrong.
@@ -297,7 +297,7 @@ for tokens in (25, 100):
 
 # %% [markdown] of="mean_loss"
 # **Symptom.** The memory grows with every batch, until a large evaluation ends the session.
-# The evaluation takes as long as training.
+# The evaluation is slower than it should be.
 
 # %% program="mean_loss"
 class Counting(nn.Linear):
@@ -379,13 +379,12 @@ for count in (8, 4, 1):
 # %% [markdown]
 # ## 7 Write the test
 #
-# Somebody else has written the `attend` of exercise 2.
-# You may call it, but not read it.
-# Is it right?
-# Write a test that passes if it is right, and raises `AssertionError` if it is wrong.
+# Other people have written the `attend` of exercise 2: each of their functions is a **candidate**.
+# Write a test that passes if a candidate is right, and raises `AssertionError` if it is wrong.
+# Your test can call a candidate, but not read it.
 #
-# The code of the candidates on which your points depend stays with the grader.
-# Instead of a candidate, your test gets a function that asks the grader for the candidate's results.
+# The candidates on which your points depend stay with the grader.
+# In their place, your test gets a function that asks the grader for a candidate's results.
 # This function takes tensors and returns tensors, and gradients flow through it.
 # There are 14 right candidates, written in different ways.
 # There are 73 wrong candidates; each has one of [the known mistakes](book/mistakes.md) of `attend`.
@@ -404,7 +403,8 @@ for count in (8, 4, 1):
 #   `q`, `k` and `v` have the same shape (B, H, N, d), and no size is 0; they are all float32 or all float64.
 #   The `mask` is `None` or boolean, of shape (B, N), (B, N, N) or (B, H, N, N).
 #   Every candidate, right or wrong, raises `ValueError` for anything else, so other inputs tell your test nothing.
-# - **Limits.** You may call a candidate 200 times.
+#   A mask may hide all keys from a query: the specification says what `attend` does then.
+# - **Limits.** In each run you may call a candidate 200 times.
 #   A tensor may have at most 65,536 numbers, and B · H may be at most 256.
 #   Beyond these limits a candidate raises `ValueError`.
 #   An error inside a candidate also becomes a `ValueError`.
