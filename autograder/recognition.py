@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from autograder.cells import grade_id, is_locked
 from autograder.notebooks import Cell
 
-MAX_PARSED = 100_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
+MAX_PARSED = 300_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
 MAX_KEPT = 10_000  # characters of a cell whose tree is kept: a tree takes a hundred times the memory of its text
 MAX_QUOTED = 50  # characters of a released cell's first line that a message quotes
 LABEL = re.compile(r"\*\*(\d+\.\d+)")  # a question's number in its text

@@ -124,7 +124,7 @@ def execute(
     if student.agent_accesses:
         accesses = "; ".join(student.agent_accesses)
         questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(accesses)[:1000]}). Look at it before the points count.")
-    questions += student.newer if not all(check.passed for check in checks) else []
+    questions += student.questions if not all(check.passed for check in checks) else []
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
 

@@ -24,6 +24,8 @@ MAX_NAMES = 1000  # names that failed cells would have defined; a message says w
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
+OWN_ARGUMENT = re.compile(r"\b([a-z_A-Z]{1,50}) is called with `(\w{1,50})`, an argument that only your own")
+NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Session:
         self.calls = 0  # calls of the present test
         self.lost: list[KernelLost] = []
         self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
-        self.newer: list[str] = []  # a question about each cell that only a newer Python reads
+        self.questions: list[str] = []  # what a person has to decide if a test fails
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
         self.agent_accesses: list[str] = []  # the ways in which code accessed the grader's agent, in words
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
@@ -104,7 +106,7 @@ class Session:
             outputs.append(nbformat.v4.new_output("stream", name="stderr", text=f"{note}\n"))
             names = ", ".join(sorted(definitions(cell.source))[:5])
             which = f"A cell{names and f' that defines {names}'}"
-            self.newer.append(f"{which} needs a newer Python. {newer}. Is the cell correct?")
+            self.questions.append(f"{which} needs a newer Python. {newer}. Is the cell correct?")
         for name in definitions(cell.source) if errors or self.failed else ():
             self.failed.pop(name, None)
             if errors and len(self.failed) < MAX_NAMES:
@@ -183,21 +185,33 @@ class Session:
         try:
             if request.get("extra"):  # an extra request decides no points, so losing it costs none
                 return call()
-            return self._explained(self.attempt(call, again=not self.losses[name]))
+            return self._explained(name, self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
             if not request.get("extra"):
                 self.losses[name] += 1
                 self.lost.append(lost)
             raise
 
-    def _explained(self, reply: dict[str, Any]) -> dict[str, Any]:
-        """If a reply says that a name is not defined, quote the error of the cell that should have defined it."""
+    def _explained(self, called: str, reply: dict[str, Any]) -> dict[str, Any]:
+        """Explain an error that the student may not understand, and note a question if a person should look at it."""
+        if "error" not in reply:
+            return reply
         text = str(reply.get("text", ""))[:2000]  # the student's side may send a text of any length
-        name = re.search(r"\b(\w+)'? is not defined", text) if "error" in reply else None
+        called = called if called.isidentifier() else "an answer"  # a module has no name
+        if own := OWN_ARGUMENT.search(text):
+            self._ask(f"{called} calls {own[1]} with {own[2]}, an argument of its own. Is {called} correct?")
+        if NO_GPU.search(text):
+            self._ask("An answer needs a GPU, which the grader does not have. Is it correct?")
+            return reply | {"text": "the grader has no GPU; create tensors on the device of the arguments"}
+        name = re.search(r"\b(\w+)'? is not defined", text)
         cause = self.failed.get(name[1]) if name else None
         if not cause:
             return reply
         return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {cause}"}
+
+    def _ask(self, question: str) -> None:
+        if question not in self.questions and len(self.questions) < MAX_LEFT_OUT:
+            self.questions.append(question)
 
     def attempt(self, action: Callable[[], T], again: bool) -> T:
         """Run an action in the kernel; if the kernel is lost, run it again in one without the student's own cells.

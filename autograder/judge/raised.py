@@ -9,6 +9,8 @@ import re
 from autograder.judge.trace import MAKERS
 
 INIT = "super().__init__"
+# Errors of ours about a value that an answer returned: no line of it raised them.
+OF_RESULT = re.compile(r"\breturned \S.*; expected|the function returned None")
 
 
 class Departure:
@@ -70,7 +72,7 @@ def of_other_error(raised, expected, checks):
 
 def of_error(trace, got):
     """Say which line raised an error, with the shapes of its operands."""
-    if got.get("unwritten") or not trace.line:
+    if got.get("unwritten") or not trace.line or OF_RESULT.search(got["text"]):
         return None
     waiting = [trace.rows[i] for i in trace.waiting]
     shapes = [

@@ -158,7 +158,7 @@ def repaired(repair, make_block, sizes):
     before = make_block(*sizes)
     after = repair(before)
     if not isinstance(after, nn.Module):
-        raise TypeError(f"repair returned {type(after).__name__}; expected the block")
+        raise TypeError(f"repair returned {type(after).__name__}; expected the block. Does it end with return?")
     return after, after == before
 
 

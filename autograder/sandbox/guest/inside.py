@@ -76,7 +76,8 @@ def _reply_to(do: str, request: dict) -> bytes:
         if "draw" in request:
             seed_all(request["draw"])
         classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
-        namespace.update({name: classes.get(name) or _ask_grader(name) for name in before})
+        names = request["replaced"]
+        namespace.update({name: classes.get(name) or _ask_grader(name, names[name], before[name]) for name in before})
         action = {
             "cell": _cell,
             "answer": _cell,
@@ -293,8 +294,8 @@ def _made_from(text: str) -> dict:
     return FILES[text]
 
 
-def _ask_grader(name: str):
-    """Return a stand-in for an earlier exercise whose correct answer stays with the grader."""
+def _ask_grader(name: str, names: list[str], own):
+    """Return a stand-in for an earlier exercise whose correct answer stays with the grader. Arguments as in `stand_in`."""
 
     def ask(**question):
         with QUESTION_LOCK:
@@ -304,7 +305,7 @@ def _ask_grader(name: str):
             raise ValueError(answer["error"])
         return answer["value"]
 
-    return stand_in(name, out_of_reach.closed(ask))
+    return stand_in(name, out_of_reach.closed(ask), tuple(names), own)
 
 
 def _line_of(error: BaseException) -> str:

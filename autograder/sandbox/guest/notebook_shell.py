@@ -5,6 +5,7 @@ import base64
 import builtins
 import getpass
 import io
+import pdb
 import re
 import sys
 
@@ -140,9 +141,10 @@ def make_shell() -> NotebookShell:
     config = Config()
     config.HistoryManager.enabled = False  # else a thread writes the history to a file
     shell = NotebookShell.instance(config=config)
-    for name in ("autosave", "clear", "less", "man", "more"):  # Jupyter has these commands; here they do nothing
+    for name in ("autosave", "clear", "debug", "less", "man", "more", "pdb"):  # Jupyter has these; here they do nothing
         shell.register_magic_function(lambda line: None, magic_name=name)
     builtins.input = getpass.getpass = _ask
+    pdb.set_trace = lambda *_, **__: None  # a breakpoint that a student forgot
     return shell
 
 

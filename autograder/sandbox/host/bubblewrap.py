@@ -395,6 +395,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         # With this variable torch.compile returns its argument, because compiling would exceed the time limit of a call.
         "TORCH_COMPILE_DISABLE": "1",
+        "PYTHONBREAKPOINT": "0",  # a breakpoint() that a student forgot does nothing
         "GRADING": "1",  # tells a notebook to skip long work, such as training
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 

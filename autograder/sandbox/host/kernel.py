@@ -17,7 +17,7 @@ from autograder.sandbox.guest.out_of_reach import REACHED, SEAL
 from autograder.sandbox.host.bubblewrap import start_kernel
 from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.outputs import changes_in, outputs_in
-from autograder.sandbox.host.questions import answer, text_of
+from autograder.sandbox.host.questions import answer, names_of_arguments, text_of
 
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
@@ -141,7 +141,8 @@ class Kernel:
             KernelLost: as `run_cell`.
         """
         classes = {name: text_of(item) for name, item in correct.items() if isinstance(item, type)}
-        content = request | {"id": secrets.token_hex(16), "replaced": sorted(correct), "classes": classes}
+        replaced = {name: names_of_arguments(correct[name]) for name in sorted(correct)}
+        content = request | {"id": secrets.token_hex(16), "replaced": replaced, "classes": classes}
         self.current_request = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)

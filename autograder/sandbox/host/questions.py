@@ -34,6 +34,13 @@ def text_of(replacement_class: type) -> str:
     return "\n".join([*lines, *(ast.unparse(part) for name, part in named.items() if name in needed)])
 
 
+def names_of_arguments(function: Callable[..., Any]) -> list[str]:
+    """Return the names of a function's arguments; none if it also takes arguments of any name."""
+    parameters = inspect.signature(function).parameters.values()
+    named = all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)
+    return [each.name for each in parameters] if named else []
+
+
 def answer(question: dict[str, Any], size: int, correct: dict[str, Callable[..., Any]]) -> bytes:
     """Answer a question of the student's function with values of an earlier exercise. The question has `size` bytes."""
     try:
