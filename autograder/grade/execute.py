@@ -14,9 +14,11 @@ from autograder.grade.run_test import GraderError, message_of
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
+from autograder.recognition import definitions
 from autograder.sandbox.host.limits import Limits
 
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
+MAX_ASKED = 10  # questions about answers that are defined twice
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
 QUESTION_ABOUT_AGENT = "The notebook tries to reach the part of the grader that runs in the same process"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
@@ -125,7 +127,28 @@ def execute(
         accesses = "; ".join(student.agent_accesses)
         questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(accesses)[:1000]}). Look at it before the points count.")
     questions += student.questions if not all(check.passed for check in checks) else []
+    questions += _defined_again(student.met, [check.name for check in checks if not check.passed])
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
+
+
+def _defined_again(cells: list[Cell], failed: list[str]) -> list[str]:
+    """Ask about each answer that failed, and that a cell of the student's own defines again."""
+    questions, seen = [], set()
+    answers = {name for cell in cells if cell.answers for name in definitions(cell.source)}
+    for cell in cells:
+        names = definitions(cell.source).keys()
+        seen |= names if cell.answers else set()
+        for name in sorted(seen & names) if cell.own else ():
+            longer = tuple(
+                each for each in answers if each.startswith(f"{name}_")
+            )  # attention_backward is not attention
+            if any(test.startswith(f"{name}_") and not test.startswith(longer) for test in failed):
+                first = next(line.strip()[:80] for line in cell.source.splitlines() if line.strip())
+                questions.append(
+                    f"{name} is defined in its answer cell, and again in the cell that begins with `{writable(first)}`. "
+                    "The second definition was judged, and it failed. Which one counts?"
+                )
+    return list(dict.fromkeys(questions))[:MAX_ASKED]
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:

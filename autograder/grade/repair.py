@@ -26,6 +26,7 @@ EARLIER = "The notebook is from an earlier release; its locked cells were replac
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
 ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # a student version has the instructor's own addresses
 ASCII = re.compile(r"[^\x00-\x7f]")
+TESTED = re.compile(r"""run_tests\(\s*["'](\w+)["']\s*,\s*(\w+)\s*\)""")  # the name of an answer, and what is tested
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
 
@@ -169,11 +170,22 @@ def _items_of(
             items += own.get(place, [])
             continue
         added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
+        tested = TESTED.search(cell.source) if cell is not None and full.cell_type == "code" else None
+        if tested and tested[1] != tested[2] and not _is_written(match, tested[1]):
+            # The student tests an answer under another name, which the released test does not know.
+            _note(receipt, f"Its test was changed to call {tested[2]}, so {tested[2]} was taken for {tested[1]}.")
+            alias = Cell("code", f"{tested[1]} = {tested[2]}")
+            added += [Item(_own_cell(alias, receipt), index=item.index - 0.25, anchor=item.place)]
         # Code that a student wrote into the cell of a test runs before the test.
         before = full.cell_type == "code" and name_of(full) != "setup"
         items += [*added, item] if before else [item, *added]
         items += own.get(place, [])
     return items
+
+
+def _is_written(match: Match, name: str) -> bool:
+    """Whether a cell defines a name by more than the released template."""
+    return any(definitions(cell.source).get(name) for cell in match.cells if cell.kind == "code")
 
 
 def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[str]) -> list[Item]:

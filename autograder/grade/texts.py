@@ -40,9 +40,7 @@ def place_texts(
     first = min(item.place for item in items if _is_text_answer(item, released)) - 1
     for item in empty:
         name = name_of(released[item.place])
-        label = LABEL.search(released[item.place - 1].source)
-        names = [name, *([label[1]] if label else [])]
-        labelled = [pair for pair in texts if _begins_with(pair[1], names)]
+        labelled = [pair for pair in texts if _begins_with(pair[1], _names_of(item, released))]
         around = [pair for pair in texts if pair[0].own and pair[0].anchor in (item.place - 1, item.place)]
         near = [pair for pair in around if pair[0].node.cell_type == "markdown" or _is_only_words(pair[0].node.source)]
         fitting = [pair for pair in texts if pair in labelled or pair in near]
@@ -58,6 +56,9 @@ def place_texts(
         if not _is_empty(item, released):
             continue
         rest = [pair for pair in texts if id(pair[0]) not in used and _may_be_answer(*pair, first)]
+        answered = [(each, each.node.source) for each in items if _is_text_answer(each, released)]
+        # A student may have written all answers into one cell.
+        rest = [pair for pair in answered if _begins_with(pair[1], _names_of(item, released))] or rest
         if rest:
             head = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
             pictures = _pictures_of(item)
@@ -65,6 +66,12 @@ def place_texts(
             where, state = _where(rest[0][0], released), "holds a picture only" if pictures else "is empty"
             questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
     return [item for item in items if id(item) not in used]
+
+
+def _names_of(item: Item, released: Sequence[NotebookNode]) -> list[str]:
+    """Return the names of a question: its id, and its number in the text above."""
+    label = LABEL.search(released[item.place - 1].source)
+    return [name_of(released[item.place]), *([label[1]] if label else [])]
 
 
 def _is_text_answer(item: Item, released: Sequence[NotebookNode]) -> bool:

@@ -1,6 +1,8 @@
 """Do careless habits of students cost nothing but their own mistakes?"""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -8,7 +10,8 @@ from conftest import ALL, EXERCISES, SEED, repaired
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in, rewrite
 
-from autograder.course.course import Assignment
+from autograder.course.course import Assignment, Course
+from autograder.files import write_atomically
 from autograder.grade.execute import execute
 from autograder.grade.grade import load_assignment
 
@@ -63,10 +66,31 @@ return grad_scores @ keys, np.swapaxes(grad_scores, -1, -2) @ queries, np.swapax
     )
 
 
+def experiment_below_the_test(notebook: NotebookNode) -> None:
+    """Define attention again below its test, to see what happens without the scale."""
+    cell = answer(notebook, "attention")
+    source = "# without the scale?\n" + cell.source.replace(" / np.sqrt(queries.shape[-1])", "")
+    add_cell(notebook, source, "test_attention")
+
+
+def own_name_in_the_test(notebook: NotebookNode) -> None:
+    """Write softmax under another name in a new cell, and let the test call this name."""
+    cell = answer(notebook, "softmax")
+    add_cell(notebook, cell.source.replace("def softmax(", "def my_softmax("), "softmax")
+    cell.source = "def softmax(scores, axis=-1):\n    raise NotImplementedError()"
+    test = answer(notebook, "test_softmax")
+    test.source = test.source.replace('"softmax", softmax', '"softmax", my_softmax')
+
+
 HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the exercises that lose points, the question
     import_in_the_set_up: (set(), ""),
     breakpoints: (set(), ""),
     other_arguments: ({"softmax"}, ""),
+    experiment_below_the_test: (
+        {"attention"},
+        "attention is defined in its answer cell, and again in the cell that begins",
+    ),
+    own_name_in_the_test: (set(), ""),
     one_more_result: (
         {"attention", "attention_backward"},
         "attention_backward calls attention with more, an argument of its own",
@@ -85,6 +109,18 @@ def test_habit_costs_only_its_own_mistake(
     failed = {check.name.rpartition("_")[0] for check in done.checks if not check.passed}
     assert failed & set(EXERCISES) == lost
     assert [each.startswith(question) for each in done.questions] == [True] * bool(question)
+
+
+def test_all_answers_in_one_cell_are_asked_about(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a person asked about questions without an answer if another cell has an answer with their number?"""
+    answer(perfect, "why_scale").source = "**5.1** The variance is d.\n\n**5.2** Rows sum to one.\n\n5.3: a cycle."
+    for name in ("row_of_the_map", "graph_network"):
+        answer(perfect, name).source = answer(assignment.release, name).source
+    done = repaired(perfect, assignment)
+    assert len(done.questions) == 2 and all("in the cell why_scale" in question for question in done.questions)
+    for name in ("row_of_the_map", "graph_network"):
+        assert "Rows sum to one" in answer(done.notebook, name).source
+    assert "Rows sum to one" in answer(done.notebook, "why_scale").source
 
 
 MESSAGES = [  # an answer, a piece of it, what a student left there, the message, the question
@@ -123,3 +159,17 @@ def test_code_in_the_set_up_cell_runs(name: str) -> None:
     after = repaired(work, assignment).notebook.cells
     place = next(i for i, cell in enumerate(after) if cell.metadata.get("nbgrader", {}).get("grade_id") == "setup")
     assert (after[place + 1].cell_type, after[place + 1].source) == ("code", "import fractions")
+
+
+def test_module_next_to_the_notebook_is_asked_about(
+    assignment: Assignment, perfect: NotebookNode, tmp_path: Path
+) -> None:
+    """Is a person asked about a file of Python that a notebook imports, and not about one that it does not?"""
+    add_cell(perfect, "from my_utils import widths", "softmax")
+    folder = tmp_path / "submitted" / "ada" / assignment.name
+    folder.mkdir(parents=True)
+    write_atomically(folder / "attention.ipynb", json.dumps(perfect))
+    for name in ("my_utils.py", "widths.py"):
+        write_atomically(folder / name, "widths = 3\n")
+    (question,) = Course(tmp_path).read_submission("ada", assignment).questions
+    assert question.startswith("The notebook imports my_utils.py")
