@@ -332,7 +332,8 @@ MISTAKES = (
     Mistake(
         "M181",
         "the test lets every mistake through",
-        "Your test refuses no wrong attention function. Does it assert something, and does the assertion run?",
+        "Your test refuses no wrong attention function. Does it assert something, and does the assertion run? "
+        "A test that returns False refuses nothing.",
         variant(
             "test_attention",
             "    generator = torch.Generator().manual_seed(0)\n",
