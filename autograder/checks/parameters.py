@@ -23,6 +23,10 @@ def find_parameters(module, names):
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
     missing = [name for name, parameter in parameters.items() if parameter is None]
     if missing and others:
+        wanted = missing[0].partition(".")[0]
+        if wanted != missing[0] and not hasattr(module, wanted):
+            parts = dict.fromkeys(name.partition(".")[0] for name in others)
+            raise AttributeError(f"there is no `{wanted}`; the module has {', '.join([*parts][:6])}")
         raise AttributeError(
             f"there is no parameter {missing[0]}, but there are other parameters: {', '.join(others[:6])}"
         )

@@ -50,8 +50,6 @@ def outcome(function, arguments, names):
         arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
     except Exception as error:
         kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
-        if isinstance(error, NotImplementedError) and not text.partition(" (in ")[0]:
-            text = f"the template's line is still there; delete it{text}"
         return {"error": kind, "text": f"{text}{place_of(error)}", "unwritten": unwritten(error)}
     return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
 

@@ -9,8 +9,8 @@ import re
 from autograder.judge.trace import MAKERS
 
 INIT = "super().__init__"
-# Errors of ours about a value that an answer returned: no line of it raised them.
-OF_RESULT = re.compile(r"\breturned \S.*; expected|the function returned None")
+# Errors of ours about a result or its parameters: no line of the answer raised them.
+OF_RESULT = re.compile(r"\breturned \S.*; expected|the function returned None|there is no (parameter|`)")
 
 
 class Departure:

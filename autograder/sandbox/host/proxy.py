@@ -372,6 +372,8 @@ def _error(reply: dict[str, Any]) -> Exception:
         error.unwritten = [str(name)[:100] for name in unwritten]
         return error
     text, line = str(reply.get("text", ""))[:2000], str(reply.get("line", ""))[:200]
+    if names[:1] == ["NotImplementedError"] and not text:
+        text = "the template's line is still there; delete it"
     text = f"{text} ({line})" if line else text
     if names and names[0] != kind.__name__:
         text = f"{names[0][:100]}: {text}"
