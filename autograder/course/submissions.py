@@ -92,8 +92,8 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
 
 def _imported(data: bytes, others: list[str]) -> list[str]:
     """Ask about each file of Python that was submitted next to a notebook, and that the notebook imports."""
-    text = data.decode("utf-8", "replace")
     modules = {name: PurePosixPath(name).stem for name in others if name.endswith(".py")}
+    text = data.decode("utf-8", "replace") if modules else ""
     return [
         f"The notebook imports {short_name(name)}, which was submitted next to it. The grader runs the notebook alone. "
         "Which points do the answers get?"

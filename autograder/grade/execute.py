@@ -134,9 +134,10 @@ def execute(
 def _defined_again(cells: list[Cell], failed: list[str]) -> list[str]:
     """Ask about each answer that failed, and that a cell of the student's own defines again."""
     questions, seen = [], set()
-    answers = {name for cell in cells if cell.answers for name in definitions(cell.source)}
-    for cell in cells:
-        names = definitions(cell.source).keys()
+    # The set-up cell, which is long, defines no answer.
+    named = [(cell, definitions(cell.source).keys()) for cell in cells if failed and (cell.answers or cell.own)]
+    answers = {name for cell, names in named if cell.answers for name in names}
+    for cell, names in named:
         seen |= names if cell.answers else set()
         for name in sorted(seen & names) if cell.own else ():
             longer = tuple(

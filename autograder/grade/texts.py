@@ -51,12 +51,12 @@ def place_texts(
             receipt.append(f"The cell {name} was empty; text that was found {where} was put into it.")
             used |= {id(other) for other, _ in fitting if other.own and other.node.cell_type == "markdown"}
             texts = [pair for pair in texts if pair not in fitting or id(pair[0]) not in used]
+    answered = [(each, each.node.source) for each in items if _is_text_answer(each, released)]
     for item in empty:
         name = name_of(released[item.place])
         if not _is_empty(item, released):
             continue
         rest = [pair for pair in texts if id(pair[0]) not in used and _may_be_answer(*pair, first)]
-        answered = [(each, each.node.source) for each in items if _is_text_answer(each, released)]
         # A student may have written all answers into one cell.
         rest = [pair for pair in answered if _begins_with(pair[1], _names_of(item, released))] or rest
         if rest:
