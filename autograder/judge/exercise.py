@@ -86,12 +86,18 @@ class Exercise:
     probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
     visible_probe: str = ""  # the code of the probe in the set-up cell, if it is not the name of `probe`
     steps: Callable[..., dict[str, Any]] | None = None  # returns the steps of a case, in order, by their texts
-    untried: str = ""  # the inputs that only the hidden stages try
+    # The kinds of inputs that only the hidden stages try, each with the mistakes that show only there.
+    untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def probe_in_notebook(self) -> str:
         """Return the code of the probe in a notebook; "" if the answer needs no probe."""
         probe = getattr(self.probe, "func", self.probe)  # without a partial's `measure`: only the sandbox needs it
         return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
+
+    @property
+    def untried_in_words(self) -> str:
+        """The kinds of inputs that the visible test leaves out; "" if it leaves out none."""
+        return ", or ".join(self.untried)
 
     @cache  # noqa: B019  there are few exercises, and they live as long as the process
     def mistakes(self) -> dict[str, Function]:

@@ -123,7 +123,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     messages = "".join(
         f"    {json.dumps(name)}: {json.dumps(catalogue.MESSAGES[name], ensure_ascii=False)},\n" for name in used
     )
-    untried = {name: f"They do not try {each.untried}." for name, each in exercises.items() if each.untried}
+    untried = {n: f"They do not try {each.untried_in_words}." for n, each in exercises.items() if each.untried}
     probes = "".join(
         f"    {json.dumps(name)}: {each.probe_in_notebook() or 'lambda function: function'},\n"
         for name, each in exercises.items()

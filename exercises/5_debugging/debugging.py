@@ -396,6 +396,8 @@ for count in (8, 4, 1):
 #   If scores stay below 5,000 and values have a size near 1, they agree to `rtol=1e-3, atol=1e-3`.
 #   Keys and values that a mask hides may be as large as 10,000.
 #   If hidden keys or values are infinite or NaN, right candidates differ.
+# - **Reference.** Your test may compare a candidate with any function: PyTorch's, your own, or a right candidate of the next cell.
+#   The points depend on the inputs that you choose.
 # - **Points.** Your test gets a point for each of these shares of the wrong candidates that it refuses:
 #   40, 60, 70, 80, 85, 90, 95 and 100 %.
 #   Any error counts as a refusal, as in pytest.

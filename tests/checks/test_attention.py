@@ -132,7 +132,7 @@ def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
 def test_visible_message_shows_both_results(name: str) -> None:
     """Does a visible test ask about the likely cause, and then show the expected and the given result?"""
     each = EXERCISES[name]
-    cases = each.prepare(each.visible(None))
+    cases = each.visible_cases()
     with pytest.raises(AssertionError) as caught:
         judge(each.mistakes()["M5"], each.names, cases, catalogue.MESSAGES)
     pattern = r"M5 \(normalised.*\nExpected\n( +[\d.e-]+ *\n?)+got\n( +[\d.e-]+\*? *\n?)+$"

@@ -175,7 +175,7 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
     assert f"{len(ATTEND)} right attention functions, each written differently, and on {len(WRONG)} wrong ones" in page
     assert f"you may call a candidate {probes.MAX_CALLS} times." in notebook
     assert f"at most {probes.MAX_NUMBERS:,} numbers, and B · H may be at most {probes.MAX_HEADS}." in notebook
-    assert TEST_ATTENTION.untried == f"the {len(WRONG)} wrong attention functions that count"
+    assert TEST_ATTENTION.untried_in_words == f"the {len(WRONG)} wrong attention functions that count"
     steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
     assert steps in notebook and steps in page
     seconds = Limits().call_seconds

@@ -99,7 +99,7 @@ def test_proof_fails_when_a_right_answer_loses_points(proof: Callable[..., Matri
 
 def test_proof_fails_when_the_visible_test_refuses_a_right_answer(proof: Callable[..., Matrix]) -> None:
     """Does the proof notice that only the visible test refuses a right answer?"""
-    matrix = proof({"picky": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 3.0, 9.0, scores), axis)})
+    matrix = proof({"picky": lambda scores, axis=-1: scipy.special.softmax(np.where(scores == 2.0, 9.0, scores), axis)})
     assert not matrix.correct[0].killed
     assert not matrix.is_complete
 

@@ -16,6 +16,11 @@ def exact(array: Array) -> Array:
     return np.round(array * 8) / 8
 
 
+def plain(rng, *shape: int) -> Array:
+    """Draw short numbers for a visible test. None of them is 0 or 1, which could hide a mistake."""
+    return rng.choice([-2.0, -1.5, -0.5, 0.5, 1.5, 2.0], size=shape)
+
+
 def softmax_value_cases(rng):
     return [
         Case("square scores", (rng.normal(size=(4, 4)),)),
@@ -46,11 +51,13 @@ def softmax_extreme_cases(rng):
 
 
 def softmax_visible_cases(rng):
+    apart = np.array([[1000.0, 1001.0], [-1000.0, -998.0], [-900.0, 800.0]])
     return [
-        Case("square scores", (np.array([[0.0, 1.0, 2.0], [1.0, 1.0, 0.0], [3.0, 0.0, 1.0]]),)),
-        Case("scores of shape (2, 3)", (np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0]]),)),
-        Case("axis 0", (np.array([[1.0, 0.0, 2.0], [0.5, 3.0, 0.0]]), 0)),
-        Case("scores near 1000, and a row far below", (np.array([[1000.0, 1001.0], [-1000.0, -998.0]]),), "M3"),
+        Case("square scores", (plain(rng, 3, 3),)),
+        Case("scores of shape (2, 3)", (plain(rng, 2, 3),)),
+        Case("axis 0", (plain(rng, 2, 3), 0)),
+        Case("axis 1 of three", (plain(rng, 2, 3, 4), 1)),
+        Case("scores near 1000, and rows far below", (apart,), "M3"),
     ]
 
 
@@ -61,6 +68,12 @@ def qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: 
         rng.normal(size=(*shape, n_keys, width)),
         rng.normal(size=(*shape, n_keys, value_width)),
     )
+
+
+def plain_qkv(rng, *shape: int, n_queries: int, n_keys: int, width: int, value_width: int):
+    """Draw queries, keys and values of short numbers."""
+    sizes = ((n_queries, width), (n_keys, width), (n_keys, value_width))
+    return tuple(plain(rng, *shape, *size) for size in sizes)
 
 
 def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
@@ -146,23 +159,22 @@ def attention_mask_cases(rng):
     ]
 
 
-def batch(*images: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Put the arrays of several images together."""
-    return tuple(map(np.stack, zip(*images, strict=True)))
-
-
 def attention_visible_cases(rng):
-    queries = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, -1.0], [1.0, 1.0, 0.0]])
-    keys = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]])
-    values = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0]])
-    mask = np.array([[True, False, True], [True, True, False], [False, True, True]])
-    nothing = np.array([[True, False, True], [False, False, False], [False, True, True]])
+    nothing = draw_mask(rng, 4, 4)
+    nothing[1] = False
+    square = dict(n_queries=4, n_keys=4, width=3, value_width=3)
+    far = dict(n_queries=3, n_keys=5, width=4, value_width=2)
     return [
-        Case("three queries, three keys", (queries, keys, values)),
-        Case("two queries, three keys, values of width 2", (queries[:2], keys, values[:, :2])),
-        Case("a batch of two", batch((queries[:2], keys, values[:, :2]), (keys[:2], values, queries[:, :2]))),
-        Case("a mask", (queries, keys, values, mask)),
-        Case("a mask that hides all keys from a query", (queries, keys, values, nothing), "M20"),
+        Case("four queries, four keys", plain_qkv(rng, **square)),
+        Case("a batch of heads", plain_qkv(rng, 2, 3, n_queries=4, n_keys=5, width=6, value_width=7)),
+        Case("a mask", (*plain_qkv(rng, **square), draw_mask(rng, 4, 4))),
+        Case("a mask of keys", (*plain_qkv(rng, n_queries=2, n_keys=4, width=3, value_width=5), draw_mask(rng, 4))),
+        Case(
+            "a mask for each head",
+            (*plain_qkv(rng, 2, 2, n_queries=3, n_keys=4, width=2, value_width=1), draw_mask(rng, 2, 3, 4)),
+        ),
+        Case("a mask that hides all keys from a query", (*plain_qkv(rng, **square), nothing), "M20"),
+        Case("scores far apart", far_apart(*plain_qkv(rng, 2, **far)), "M3"),
     ]
 
 
@@ -223,14 +235,22 @@ def self_attention_mask_cases(rng):
 
 
 def self_attention_visible_cases(rng):
-    tokens = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0], [1.0, 1.0, 0.0]])
-    w_query = np.array([[1.0, 0.0], [0.5, 1.0], [0.0, -1.0]])
-    w_key = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    w_value = np.array([[1.0, 1.0], [0.0, 2.0], [-1.0, 0.0]])
-    mask = np.array([[True, False, False], [True, True, False], [False, True, True]])
+    def draw(*shape: int, n_tokens: int, width: int, query_width: int, value_width: int):
+        sizes = ((width, query_width), (width, query_width), (width, value_width))
+        return plain(rng, *shape, n_tokens, width), *(plain(rng, *size) / 2 for size in sizes)
+
+    square, other = dict(width=3, query_width=3, value_width=3), dict(width=3, query_width=2, value_width=5)
     return [
-        Case("three tokens", (tokens, w_query, w_key, w_value)),
-        Case("a mask", (tokens, w_query, w_key, w_value, mask)),
+        Case("four tokens, all widths equal", draw(n_tokens=4, **square)),
+        Case("a batch of sequences of images", draw(2, 3, n_tokens=4, width=5, query_width=6, value_width=7)),
+        Case("a mask", (*draw(n_tokens=4, **square), draw_mask(rng, 4, 4))),
+        Case("a mask for each image of a batch", (*draw(2, n_tokens=4, **other), draw_mask(rng, 2, 4, 4))),
+        Case(
+            "a mask that hides all tokens from a token",
+            (*draw(n_tokens=4, **other), np.tri(4, k=-1, dtype=bool)),
+            "M20",
+        ),
+        Case("scores far apart", far_apart_tokens(rng), "M3"),
     ]
 
 
@@ -279,14 +299,15 @@ def backward_far_cases(rng):
 
 
 def backward_visible_cases(rng):
-    queries = np.array([[1.0, 0.0, 1.0], [0.0, 2.0, -1.0], [1.0, 1.0, 0.0]])
-    keys = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, -1.0]])
-    values = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [2.0, 1.0, 0.0]])
-    grad_output = np.array([[1.0, -1.0, 0.5], [0.0, 1.0, 1.0], [2.0, 0.0, 1.0]])
+    def draw(*shape: int, **sizes: int):
+        queries, keys, values = plain_qkv(rng, *shape, **sizes)
+        return plain(rng, *queries.shape[:-1], values.shape[-1]), queries, keys, values
+
+    grad_output, *near = draw(n_queries=3, n_keys=4, width=4, value_width=2)
     return [
-        Case("three queries, three keys", (grad_output, queries, keys, values)),
-        Case("two queries, three keys, values of width 2", (grad_output[:2, :2], queries[:2], keys, values[:, :2])),
-        Case("a batch of two", batch((grad_output, queries, keys, values), (keys, values, queries, grad_output))),
+        Case("four queries, four keys", draw(n_queries=4, n_keys=4, width=3, value_width=3)),
+        Case("a batch of heads", draw(2, 3, n_queries=4, n_keys=5, width=6, value_width=7)),
+        Case("scores far apart", (grad_output, *far_apart(*near)), "M3"),
     ]
 
 
@@ -337,15 +358,19 @@ def online_hidden_cases(rng):
 
 
 def online_visible_cases(rng):
-    largest, total = np.array([2.0, 1.0, -3.0]), np.array([1.5, 1.0, 2.0])
-    mixed = np.array([[1.0, 0.5], [2.0, -1.0], [0.0, 3.0]])
-    scores = np.array([[1.0, 0.0, -1.0], [0.5, 3.0, 1.0], [-4.0, -2.0, -5.0]])
-    values = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
-    hidden = hidden_rows(*(np.concatenate([array, array[:1]]) for array in (largest, total, mixed, scores)), values)
+    def draw(*shape: int, n_queries: int, n_keys: int, value_width: int):
+        state = (plain(rng, *shape, n_queries), 2 + abs(plain(rng, *shape, n_queries)))
+        return (
+            *state,
+            plain(rng, *shape, n_queries, value_width),
+            plain(rng, *shape, n_queries, n_keys),
+            plain(rng, *shape, n_keys, value_width),
+        )
+
     return [
-        Case("three queries, a block of 3", (largest, total, mixed, scores, values)),
-        Case("a block of 2", (largest, total, mixed, scores[:, :2], values[:2])),
-        Case("the first block", first_block(largest, total, mixed, scores, values)),
-        Case("a batch of two", batch((largest, total, mixed, scores, values), (total, total, mixed, scores.T, values))),
-        Case("hidden keys", hidden),
+        Case("four queries, a block of 4", draw(n_queries=4, n_keys=4, value_width=3)),
+        Case("four queries, a block of 2", draw(n_queries=4, n_keys=2, value_width=3)),
+        Case("the first block", first_block(*draw(n_queries=4, n_keys=3, value_width=2))),
+        Case("a batch of two", draw(2, n_queries=5, n_keys=3, value_width=4)),
+        Case("hidden keys", hidden_rows(*draw(n_queries=5, n_keys=3, value_width=2))),
     ]

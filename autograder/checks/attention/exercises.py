@@ -40,7 +40,7 @@ ATTENTION = Exercise(
         "mask": cases.attention_mask_cases,
     },
     visible=cases.attention_visible_cases,
-    untried="scores far from each other, several leading axes, or a mask that has fewer axes than the scores",
+    untried={"a mask together with scores far from each other": ("M18",)},
     uses={"softmax": oracle_softmax},
 )
 SELF_ATTENTION = Exercise(
@@ -56,7 +56,7 @@ SELF_ATTENTION = Exercise(
         "mask": cases.self_attention_mask_cases,
     },
     visible=cases.self_attention_visible_cases,
-    untried="scores far from each other, several leading axes, or a mask that hides all keys from a query",
+    untried={"a mask together with scores far from each other": ("M18",)},
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
 ATTENTION_BACKWARD = Exercise(
@@ -74,7 +74,6 @@ ATTENTION_BACKWARD = Exercise(
         "far": cases.backward_far_cases,
     },
     visible=cases.backward_visible_cases,
-    untried="scores far from each other, or several leading axes",
     uses={"softmax": oracle_softmax, "attention": oracle_attention},
 )
 ONLINE_SOFTMAX = Exercise(

@@ -315,7 +315,7 @@ TEST_ATTENTION = ExerciseInTests(
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # the visible test uses the candidates in the notebook
     visible_probe="judge_trial",
-    untried="the 73 wrong attention functions that count",
+    untried={"the 73 wrong attention functions that count": ("M86",)},
 )
 
 HELPERS = (descent, measures, probes)  # the set-up cell has the text of these modules too

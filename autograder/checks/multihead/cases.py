@@ -95,7 +95,7 @@ def bilinear(rng):
 def bilinear_visible(rng):
     return [
         Case("two images, equal widths", (whole(rng, 2, 4, 3), whole(rng, 3, 3), whole(rng, 2, 4, 3))),
-        Case("all sizes different", (whole(rng, 2, 3, 4), whole(rng, 4, 2), whole(rng, 2, 5, 2))),
+        Case("all sizes different", (whole(rng, 2, 4, 3), whole(rng, 3, 6), whole(rng, 2, 5, 6))),
     ]
 
 
@@ -267,6 +267,7 @@ def attend_visible(rng):
         ),
         Case("a mask of pairs for each head", (*whole_qkv(rng, 3, 2, 3, 2), draw_mask(rng, 3, 2, 3, 3))),
         Case("gradients", (*whole_qkv(rng, 2, 1, 4, 3), "gradient")),
+        Case("gradients with a mask", (*whole_qkv(rng, 2, 1, 3, 4), draw_mask(rng, 2, 3, 3), "gradient")),
         Case(
             "a mask that hides all keys from a query", (*whole_qkv(rng, 2, 1, 3, 4), without_a_key(rng, 2, 3, 3)), "M20"
         ),

@@ -94,7 +94,7 @@ ALL = (
             "edges": cases.attend_edges,
         },
         visible=cases.attend_visible,
-        untried="scores far from each other, or half precision",
+        untried={"scores far from each other": ("M2", "M3", "M14", "M18"), "half precision": ("M3",)},
         probe=on_tensors,
     ),
     judged(
@@ -110,7 +110,7 @@ ALL = (
             "dropout": cases.layer_dropout,
         },
         visible=cases.layer_visible,
-        untried="tokens so large that scores are far from each other",
+        untried={"tokens so large that scores are far from each other": ("M18",)},
         uses={
             "split_heads": oracles.split_heads,
             "merge_heads": oracles.merge_heads,

@@ -43,6 +43,7 @@ def patchify_visible_cases(rng):
         Case("2 images of 3 channels, 4×6", ("patches", np.round(rng.normal(size=(2, 3, 4, 6)), 2), 2)),
         Case("an image that is one patch", ("patches", numbered[..., :2, :2], 2)),
         Case("patches of 2×2, an image of 3×4", ("patches", numbered[..., :3, :], 2), "M123"),
+        Case("patches of 2×2, an image of 4×3", ("patches", numbered[..., :3], 2), "M123"),
     ]
 
 
@@ -178,7 +179,7 @@ def vit_value_cases(rng):
 
 
 def vit_visible_cases(rng):
-    sizes = sizes_of_vit(4, 2, 3, 4, 6, 2, 2, 7)
+    sizes = sizes_of_vit(6, 2, 3, 4, 8, 2, 2, 7)
     images = np.round(draw_images(rng, 2, sizes), 2)
     return [
         Case("shapes of the parts", ("parts", images[:1], sizes)),
