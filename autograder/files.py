@@ -106,9 +106,23 @@ def kind_of(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
 
 
+# Signs that reverse the order in which a text is shown. Python's and JSON's escapes replace them.
+REVERSING = {sign: f"\\u{sign:04x}" for sign in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+# The other signs of control, without tab and the ends of lines.
+CONTROL = {sign: f"\\x{sign:02x}" for sign in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+
+
 def writable(text: str) -> str:
-    """Return a text that a file can hold: a lone surrogate, which a stranger may have written, becomes "?"."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Return a text that a file can hold and that is shown as it is read.
+
+    A lone surrogate becomes "?". A sign that reverses the text becomes its escape, which means the same in a string.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8").translate(REVERSING)
+
+
+def showable(text: str) -> str:
+    """Return a text for a page: as `writable`, and without other signs of control, such as ESC."""
+    return writable(text).translate(CONTROL)
 
 
 def printable(name: str) -> str:

@@ -27,6 +27,7 @@ MAX_CANDIDATES = 50  # notebooks of one student that are read, at most
 REFUSED = "refused.txt"  # file in a submission's folder: why `autograder collect` could take nothing
 OLDER = "older attempt"  # folder in a submission's folder: files that a later attempt may have replaced by mistake
 CLAIM = "other claim"  # folder in a submission's folder: files that another sender submitted under the student's name
+MAX_NAME = 255  # characters of a file's name that are read; file systems allow no more
 COPY = re.compile(r"^copy of |( ?\(\d+\)|[-_ ]copy ?\d*|-\d+)+$", re.I)
 ARCHIVES = (".zip", ".gz", ".tgz", ".tar", *NOT_OPENED)
 KINDS = {".pth": ".pt"}  # file endings that mean the same
@@ -107,7 +108,7 @@ class Wanted:
         """Return how similar a file's name is to the requested name, from 0 to 3."""
         name = PurePosixPath(path).name
         wanted = PurePosixPath(self.file_for(path) or f"{self.stem}.ipynb")
-        stem = COPY.sub("", name.partition(".")[0]).casefold()
+        stem = COPY.sub("", name[:MAX_NAME].partition(".")[0]).casefold()
         return (
             3 if name == wanted.name else 2 if stem == wanted.stem.casefold() else int(wanted.stem.casefold() in stem)
         )

@@ -306,7 +306,9 @@ def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], 
             if isinstance(fields, ProcessExpired):
                 fields = _not_graded("The grader's process was killed twice while it graded this submission.")
             elif isinstance(fields, TimeoutError):
-                fields = _not_graded(f"The grader was not done with this submission after {here.seconds:.0f} s.")
+                why = f"The grader was not done with this submission after {here.seconds:.0f} s."
+                question = f"{why} Open it: is it longer than the others, and whose are the words?"
+                fields = {"state": "timed out", "why": why, "questions": [question]}
             elif isinstance(fields, Exception):
                 fields = _not_graded(f"The grader failed, not the submission: {fields!r}")
             yield name, fields

@@ -40,17 +40,16 @@ def place_texts(
     first = min(item.place for item in items if _is_text_answer(item, released)) - 1
     for item in empty:
         name = name_of(released[item.place])
-        labelled = [pair for pair in texts if _begins_with(pair[1], _names_of(item, released))]
-        around = [pair for pair in texts if pair[0].own and pair[0].anchor in (item.place - 1, item.place)]
-        near = [pair for pair in around if pair[0].node.cell_type == "markdown" or _is_only_words(pair[0].node.source)]
-        fitting = [pair for pair in texts if pair in labelled or pair in near]
+        names = _names_of(item, released)
+        near = {id(other) for other, _ in texts if _is_near(other, item)}
+        fitting = [pair for pair in texts if id(pair[0]) in near or _begins_with(pair[1], names)]
         if fitting:
             where = "below the question" if near else "elsewhere in the notebook"
             head = f"[Found {where}; the cell of the answer was empty.]"
             item.node.source = _joined(head, [*_pictures_of(item), *(text for _, text in fitting)])
             receipt.append(f"The cell {name} was empty; text that was found {where} was put into it.")
             used |= {id(other) for other, _ in fitting if other.own and other.node.cell_type == "markdown"}
-            texts = [pair for pair in texts if pair not in fitting or id(pair[0]) not in used]
+            texts = [pair for pair in texts if id(pair[0]) not in used]
     answered = [(each, each.node.source) for each in items if _is_text_answer(each, released)]
     for item in empty:
         name = name_of(released[item.place])
@@ -66,6 +65,12 @@ def place_texts(
             where, state = _where(rest[0][0], released), "holds a picture only" if pictures else "is empty"
             questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
     return [item for item in items if id(item) not in used]
+
+
+def _is_near(other: Item, item: Item) -> bool:
+    """Whether a student's cell of words is below the question of an answer, or below the answer."""
+    near = other.own and other.anchor in (item.place - 1, item.place)
+    return near and (other.node.cell_type == "markdown" or _is_only_words(other.node.source))
 
 
 def _names_of(item: Item, released: Sequence[NotebookNode]) -> list[str]:
@@ -141,8 +146,8 @@ def _is_only_words(source: str) -> bool:
 
 def _begins_with(text: str, names: Sequence[str]) -> bool:
     """Whether a line of a text begins with one of the names of a question."""
-    pattern = "|".join(map(re.escape, names))
-    return bool(re.search(rf"^\W*(?:question|answer|q|a)?\W*(?:{pattern})(?![\w.]*\d)", text, re.I | re.M))
+    pattern, signs = "|".join(map(re.escape, names)), r"[^\w\n]*+"  # possessive: linear in a line of signs
+    return bool(re.search(rf"^{signs}(?:question|answer|q|a)?{signs}(?:{pattern})(?![\w.]*\d)", text, re.I | re.M))
 
 
 def _may_be_answer(item: Item, text: str, first: int) -> bool:

@@ -12,6 +12,8 @@ from autograder.judge.steps import BUT_ROWS, FACTOR, GIVEN, NEUTRAL, ORDER, PART
 from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT
 
 EMPTY = ("np.empty", "torch.empty")
+MAX_WORK = 2_000_000  # steps through a record; honest records take at most some thousands
+MAX_LINE = 1_000_000  # a line's number
 LITERAL = ("[", "np.array([", "torch.tensor([")
 MAKERS = ("like", "zeros", "ones", "eye", "full", "empty")  # words of functions that make an array of no values
 NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
@@ -57,24 +59,24 @@ class Trace:
     """
 
     def __init__(self, record):
-        self.rows = []
+        self.rows, self.work = [], 0
         for line, function, text, kind, operands, value, outer in _checked(dict, record)["rows"][:10_000]:
             fits = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.size <= MAX_ARRAY
             text = " ".join(_checked(str, text)[:MAX_TEXT].split())
-            place = _checked(int, line), _checked(str, function)[:80], text, _checked(str, kind)
+            place = _line(line), _function(function), text, _checked(str, kind)
             operands = list(map(self._place, operands))
-            self.rows.append(Row(*place, operands, value if fits else None, _checked(int, outer)))
+            self.rows.append(Row(*place, operands, value if fits else None, _line(outer)))
         self.returned = -1 if record["returned"] == -1 else self._place(record["returned"])
         line, function, outer = record["at"]
-        self.line, self.function, self.outer = _checked(int, line), _checked(str, function)[:80], _checked(int, outer)
+        self.line, self.function, self.outer = _line(line), _function(function), _line(outer)
         self.attributes = {}
         for line, name, set_in in record["attributes"][:200]:
             if re.fullmatch(r"self\.\w{1,80}", _checked(str, name), re.ASCII):
-                self.attributes.setdefault(_checked(int, line), {})[name] = _checked(int, set_in)
+                self.attributes.setdefault(_line(line), {})[name] = _line(set_in)
         places = ([self._place(i) for i in record[name][:50]] for name in ("open", "items", "detached"))
         self.waiting, self.items, self.detached = places
         lines = (
-            [(name, *[_checked(int, n) for n in numbers]) for name, *numbers in record[key][:50]]
+            [(_function(name), *map(_line, numbers)) for name, *numbers in record[key][:50]]
             for key in ("checks", "returns")
         )
         self.checks, self.returns = lines
@@ -84,6 +86,12 @@ class Trace:
         if not 0 <= _checked(int, i) < len(self.rows):
             raise KeyError("no such row")
         return i
+
+    def _spend(self, steps):
+        """Count steps through the record, and give up after too many: a forged record could make a search endless."""
+        self.work += steps
+        if self.work > MAX_WORK:
+            raise ValueError("the record is too long to be searched")
 
     def compare(self, known):
         """Compare all values with the known steps."""
@@ -169,11 +177,13 @@ class Trace:
 
     def changes_of(self, part):
         """Return the rows of all changes of the variable that a change of a part changed."""
+        self._spend(len(self.rows))
         return [row for row in self.rows if row.is_part and (row.text, row.function) == (part.text, part.function)]
 
     def _wrong_part(self, i):
         """Return the first change of the same variable whose own line computes a strange value from values that are not."""
         for row in self.changes_of(self.rows[i]):
+            self._spend(len(row.operands))
             values = [j for j in row.operands if self.rows[j].line == row.line and self.rows[j].kind == "value"]
             if any(self._is_strange(j) and self._departs_in(j, row.line) for j in values):
                 return self.rows.index(row)
@@ -222,6 +232,7 @@ class Trace:
 
     def _is_short(self, row, step):
         """Whether a value has too few numbers, and is not made again and again in a loop."""
+        self._spend(len(self.rows))
         again = sum((each.line, each.text) == (row.line, row.text) for each in self.rows)
         return row.value.ndim == step.ndim and row.value.size < step.size and again == 1
 
@@ -248,6 +259,7 @@ class Trace:
         operands, waiting, seen = [], list(self.rows[i].operands), set()
         while waiting:
             j = waiting.pop()
+            self._spend(1)
             if j in seen:
                 continue
             seen.add(j)
@@ -313,6 +325,18 @@ def _checked(kind, value):
     if type(value) is not kind:
         raise TypeError(f"expected {kind.__name__}")
     return value
+
+
+def _line(number):
+    """Return the number of a line."""
+    if not 0 <= _checked(int, number) <= MAX_LINE:
+        raise ValueError("no line has this number")
+    return number
+
+
+def _function(name):
+    """Return the name of a function in a form that can be shown."""
+    return name[:80] if _checked(str, name).isascii() and name.isprintable() else "a function"
 
 
 def _has_numbers_of(one, other):

@@ -13,6 +13,7 @@ from pygments.lexers import PythonLexer
 
 from autograder.files import writable
 
+LONG = 20_000  # characters of a text that is read as Markdown
 STYLES = {"light": "a11y-high-contrast-light", "dark": "a11y-high-contrast-dark"}
 MATH = {"math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "msup", "msub", "msubsup", "mover", "munder", "munderover"}
 MATH |= {
@@ -49,7 +50,12 @@ ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 
 def cleaned_markdown(text: str) -> Markup:
-    """Return Markdown as HTML, without pictures. Headings are one level lower, because the page has its own title."""
+    """Return Markdown as HTML, without pictures. Headings are one level lower, because the page has its own title.
+
+    A text longer than `LONG` is shown as it was written: the parser takes minutes for some texts of a megabyte.
+    """
+    if len(text) > LONG:
+        return Markup('<div class="code"><pre>{}</pre></div>').format(writable(text))
     html = writable(_markdown().render(text))
     return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
 
@@ -71,6 +77,7 @@ def code_colours() -> str:
 @cache
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    markdown.disable("reference")  # the time for "[a]: b" in many lines grows with the square of their number
     markdown.use(dollarmath_plugin, renderer=_formula, allow_space=True, double_inline=True)
     for edge in ("open", "close"):
         markdown.add_render_rule(f"heading_{edge}", _lower)

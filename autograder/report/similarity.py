@@ -23,7 +23,9 @@ from autograder.progress import Progress
 from autograder.report.page import page_template
 from autograder.spreadsheets import csv_text
 
-LINE, CODE = 300, 40_000  # most compared characters of a line and of a cell; more would take minutes
+LINE, CODE = 300, 40_000  # most compared characters of a line and of a student; more would take minutes
+CUT = f"# [Cut here: the first {CODE:,} characters are compared.]"
+SHOWN = 100  # pairs that are shown side by side; the others are only named
 NOISE = 25  # shortest common part that counts, in characters without names and spaces
 THRESHOLD = 0.7  # share of the shorter code: 660 pairs of independent right answers had 0.6 at most
 LEAST = 150  # fewest characters in common, because short answers are all similar
@@ -42,16 +44,22 @@ class Pair:
 
 
 def own_code(course: Course, assignment: Assignment, student: str) -> dict[str, str]:
-    """Return the code that a student wrote, by cell: the lines that the released notebook does not hold."""
+    """Return the code that a student wrote, by cell, answers first: the lines that the released notebook does not hold."""
     text = course.autograded_path(student, assignment).read_text(encoding="utf-8")
     given = {line.strip() for cell in assignment.release.cells for line in cell.source.splitlines()}
-    own = {}
-    for place, cell in enumerate(nbformat.reads(text, 4).cells):
-        name = grade_id(cell) or f"cell {place}"
-        if cell.cell_type == "code" and not is_locked(cell):
-            lines = [line.rstrip()[:LINE] for line in cell.source[:CODE].splitlines()]
-            lines = [line for line in lines if line.strip() and line.strip() not in given]
-            own |= {name: "\n".join(lines)} if lines else {}
+    cells = [
+        (grade_id(cell) or f"cell {place}", cell)
+        for place, cell in enumerate(nbformat.reads(text, 4).cells)
+        if cell.cell_type == "code" and not is_locked(cell)
+    ]
+    own, room = {}, CODE
+    for name, cell in sorted(cells, key=lambda pair: not grade_id(pair[1])):
+        lines = [line.rstrip()[:LINE] for line in cell.source[:room].splitlines()]
+        lines = [line for line in lines if line.strip() and line.strip() not in given]
+        if len(cell.source) > room:
+            return own | {name: "\n".join([*lines, CUT])}
+        own |= {name: "\n".join(lines)} if lines else {}
+        room -= sum(map(len, lines))
     return own
 
 
@@ -157,7 +165,12 @@ def write_similarity(
         for together in groups
     ]
     page = page_template("similarity.html.j2").render(
-        assignment=assignment.name, pairs=list(pairs.values()), files=files, students=len(students), threshold=THRESHOLD
+        assignment=assignment.name,
+        pairs=list(pairs.values()),
+        shown=SHOWN,
+        files=files,
+        students=len(students),
+        threshold=THRESHOLD,
     )
     write_atomically(folder / "similarity.csv", csv_text(table, columns))
     write_atomically(folder / "similarity.html", page)

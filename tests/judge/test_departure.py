@@ -279,7 +279,7 @@ def test_line_of_a_module_is_said_in_the_sandbox() -> None:
 
 # the parts of a record other than its rows
 OTHERS = {"returned": 0, "open": [], "items": [], "at": [1, "f", 0], "attributes": [(1, "self.x", 1)]}
-OTHERS |= {"detached": [], "checks": [("f" * 10**6, 10**30, 1)], "returns": [("f", 1)]}
+OTHERS |= {"detached": [], "checks": [("f" * 10**6, 10**6, 1)], "returns": [("f", 1)]}
 BUT_ROWS = [[1, "f", "x", "value", [], np.zeros((3, 3)), 0]]
 OUTCOMES = (
     {"arrays": {"output": np.zeros((3, 3))}, "changed": False},
@@ -297,6 +297,8 @@ HOSTILE = [
     OTHERS | {"rows": [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]]},
     OTHERS | {"rows": [[1, "f", "x", "value", [], np.array(["a"]), 0]] * 10**5},
     OTHERS | {"rows": BUT_ROWS, "checks": [5]},
+    OTHERS | {"rows": BUT_ROWS, "checks": [("f", 10**16, 1)]},
+    OTHERS | {"rows": BUT_ROWS, "at": [-(10**16), "f", 0]},
     OTHERS | {"rows": BUT_ROWS, "open": [9, "x"]},
     OTHERS | {"rows": BUT_ROWS, "detached": [9, "x"]},
     OTHERS | {"rows": BUT_ROWS, "attributes": [(1, "self." + "x" * 10**6, 1), (1, "`<b>`", 1), ("1", 1, "1")]},
@@ -315,6 +317,16 @@ def test_forged_record_that_could_be_read_is_read() -> None:
     rows = [[1, "f", "x" * 10**6, "value", [], np.full((3, 3), np.nan), 0]]
     said = departure(OTHERS | {"rows": rows}, (np.ones((3, 3)),), *OUTCOMES, {"is the output": np.ones((3, 3))})
     assert said is not None
+
+
+def test_name_of_a_function_in_a_record_cannot_forge_a_message() -> None:
+    """Is a function's name with line breaks, ESC or reversed text not shown?"""
+    for name in ("f\nPassed.", "f\x1b[2J", "f\u202e"):
+        rows = [[1, name, "x", "value", [], np.full((3, 3), np.nan), 0]]
+        record = OTHERS | {"rows": rows, "at": [3, name, 0]}
+        for wrong in (OUTCOMES[0], {"error": "TypeError", "text": "x", "unwritten": False}):
+            said = departure(record, (np.ones((3, 3)),), wrong, OUTCOMES[1], {"is the output": np.ones((3, 3))})
+            assert said is None or name not in said.text
 
 
 @pytest.mark.parametrize("value", [None, np.arange(9.0).reshape(3, 3) ** 2.5 + 0.1])

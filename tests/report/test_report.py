@@ -13,6 +13,7 @@ from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.course.course import Assignment, Course, Result
+from autograder.files import showable
 from autograder.report.course_page import course_table, write_course_page
 from autograder.report.report import questions_of, scores_table, write_report
 from autograder.report.tables import scores_table_of
@@ -287,7 +288,7 @@ def test_page_shows_states_points_and_mistakes(soup: BeautifulSoup) -> None:
     rows = {row.th.text: [cell.text for cell in row.find_all("td")] for row in soup.select("table:not(.heat) tbody tr")}
     assert rows["picture"] == ["unreadable"] + ["–"] * 9
     assert rows[FORMULA][:2] == ["graded after repair", "2M6"]
-    assert rows[RIGHT_TO_LEFT][3] == "2not named"
+    assert rows[showable(RIGHT_TO_LEFT)][3] == "2not named"
 
 
 def test_page_maps_mistakes_to_questions(soup: BeautifulSoup) -> None:

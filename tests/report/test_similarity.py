@@ -146,7 +146,7 @@ def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment
         (own,) = own_code(course, assignment, "ben").values()
     finally:
         path.write_text(before, encoding="utf-8")
-    assert len(own) <= 300 and own.startswith("'%-000")
+    assert max(map(len, own.splitlines())) <= 300 and own.startswith("'%-000") and "[Cut here: " in own
 
 
 def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:

@@ -1,0 +1,156 @@
+"""Is the time to read, repair and show one submission linear in what a student wrote?
+
+Each text takes hours if a step grows with the square of its length. A process of its own has two minutes for all of them.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from conftest import assignment_of
+from sample_class import fill_in, submit
+
+from autograder.course.course import Course
+from autograder.grade.grade import grade
+from autograder.grade.repair import repair_notebook
+from autograder.grade.workers import Workers
+from autograder.judge.departure import departure
+from autograder.lms.names import read_name
+from autograder.report.safe_html import cleaned_code, cleaned_markdown
+from autograder.report.similarity import own_code, similar_pairs
+
+SECONDS = 120.0
+MANY = 150_000
+PATTERNS = (
+    *("!", "!\n", "[", "](", "<", "<a", "#", "*a **a ", "`", "$", "$a$", "[a]: b\n", "> ", "|a|\n|-|\n", "&#", "_a__ "),
+    *("def ", "def\n", "a:", "a: ", "a\n", "from ", "import\n", "a = \n", "%a\n", "run_tests(", "{", '"', "\\n", ", "),
+    *("<<<<<<< a\n", "data:image/a;base64,", "A", "a ", "1.1 ", "**1.1", "\x1b[", "\u202e", "'", "#a\n", " "),
+)
+BEGINNINGS = ("", "a:", "def (\n", '"""', "from ")
+
+
+def texts() -> list[str]:
+    """Return long, repetitive texts."""
+    return [begin + pattern * (MANY // len(pattern)) for pattern in PATTERNS for begin in BEGINNINGS]
+
+
+def repair_all(kind: str, sources: list[str]) -> None:
+    """Repair a notebook with each source in a cell of its own, next to empty answers."""
+    assignment = assignment_of("1_attention")
+    cells = json.loads(nbformat.writes(assignment.release))["cells"]
+    for source in sources:
+        own = {"cell_type": kind, "id": "own", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+        data = json.dumps({"cells": [*cells, own], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+        repair_notebook(data, assignment.instructor, assignment.release)
+
+
+def repair_many(source: str) -> None:
+    """Repair a notebook with 2,000 equal cells."""
+    repair_all("markdown", ["x"])
+    assignment = assignment_of("1_attention")
+    cells = json.loads(nbformat.writes(assignment.release))["cells"]
+    own = {"cell_type": "markdown", "id": "own", "metadata": {}, "source": source}
+    notebook = {"cells": [*cells, *[own] * 2000], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
+
+
+def show_all(sources: list[str]) -> None:
+    """Show each source as text and as code."""
+    for source in sources:
+        cleaned_markdown(source)
+        cleaned_markdown(source[:20_000])
+        cleaned_code(source, in_colours=False)
+
+
+def read_names(names: list[str]) -> None:
+    """Read each text as the name of a file in a download; a zip archive's names have at most 65,535 bytes."""
+    for name in names:
+        read_name(name[:60_000], "1_attention")
+
+
+def find_line(parts: int) -> None:
+    """Look for the wrong line in a forged record: each of many changes of a variable was made by long chains of values."""
+    rows = [[2, "f", "x", "part", [], np.arange(9.0).reshape(3, 3) - 0.3, 0]]
+    rows += [[1, "f", f"n{i}", "value", [i] * bool(i), None, 0] for i in range(parts)]
+    for i in range(parts, 2 * parts):
+        rows.append([1, "f", f"v{i}", "value", [parts, i if i > parts else 0], np.arange(9.0).reshape(3, 3) + i, 0])
+    rows += [[1, "f", "x", "part", [2 * parts], np.arange(9.0).reshape(3, 3), 0] for _ in range(parts)]
+    record = {"rows": rows, "returned": len(rows) - 1, "open": [], "items": [], "at": [3, "f", 0], "attributes": []}
+    record |= {"detached": [], "checks": [], "returns": []}
+    case = {"is the output": np.ones((3, 3)) / 7}
+    outcomes = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}, {"arrays": {"output": np.ones((3, 3)) / 7}}
+    with contextlib.suppress(ValueError):  # it gives up; `with_line` then adds no line
+        departure(record, (np.ones((3, 3)),), *outcomes, case)
+
+
+def compare_long(folder: Path) -> None:
+    """Compare three students who wrote three megabytes each."""
+    assignment, course = assignment_of("1_attention"), Course(folder)
+    for student in ("ada", "ben", "cai"):
+        notebook = fill_in(assignment.release, assignment.instructor)
+        lines = "\n".join(f"{student}_{i} = rows_{i} @ keys_{i * 7 % 11} + {i}" for i in range(6000))
+        notebook.cells += [nbformat.v4.new_code_cell(lines) for _ in range(15)]
+        path = course.autograded_path(student, assignment)
+        path.parent.mkdir(parents=True)
+        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    codes = {student: "\n\n".join(own_code(course, assignment, student).values()) for student in ("ada", "ben", "cai")}
+    pairs = similar_pairs(codes)
+    assert sum(len(side) for pair in pairs for side in pair.sides) < 3_000_000
+
+
+def finishes(function: Callable[..., Any], *arguments: Any) -> None:
+    """Run a function in a process of its own, which is ended after SECONDS."""
+    with Workers(1, seconds=SECONDS) as workers:
+        [(_, result)] = workers.run(function, {"job": arguments})
+    assert result is None, result
+
+
+@pytest.mark.parametrize("kind", ["markdown", "code"])
+def test_repair_is_linear(kind: str) -> None:
+    """Is a submission with any long, repetitive cell repaired?"""
+    finishes(repair_all, kind, texts())
+
+
+def test_repair_of_many_equal_cells_is_linear() -> None:
+    """Is a submission with 2,000 equal cells repaired?"""
+    finishes(repair_many, "The variance of a score grows with the width of the queries and keys.")
+
+
+def test_pages_are_linear() -> None:
+    """Is any long, repetitive text shown?"""
+    finishes(show_all, texts())
+
+
+def test_names_of_files_are_read_in_linear_time() -> None:
+    """Is any long, repetitive name of a file read?"""
+    finishes(read_names, texts() + [begin + "_1" * 30_000 for begin in ("", "LATE_", "a_1_assignsubmission_file_")])
+
+
+def test_search_in_a_forged_record_ends() -> None:
+    """Does the search for the wrong line end, whatever the record says?"""
+    finishes(find_line, 3000)
+
+
+def test_similarity_is_bounded(tmp_path: Path) -> None:
+    """Does a student's own code of three megabytes neither hold up the report nor fill its page?"""
+    finishes(compare_long, tmp_path)
+
+
+def test_submission_that_takes_too_long_needs_a_look(tmp_path: Path) -> None:
+    """Is a person asked about a submission that the grader cannot finish, and are the others graded?"""
+    assignment, course = assignment_of("1_attention"), Course(tmp_path)
+    perfect = fill_in(assignment.release, assignment.instructor)
+    submit(tmp_path, "ada", perfect)
+    grade(course, assignment, seed=1, workers=1)  # the proof takes longer than the time below
+    slow = fill_in(assignment.release, assignment.instructor)
+    slow.cells.append(nbformat.v4.new_code_cell("import time\ntime.sleep(25)"))
+    submit(tmp_path, "ben", slow)
+    with Workers(1, ["attention"], seconds=12.0) as workers:
+        ada, ben = grade(course, assignment, workers=workers)
+    assert (ada.state, ben.state) == ("graded", "needs a look")
+    assert "not done with this submission after 12 s" in ben.questions[0]
