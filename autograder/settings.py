@@ -11,6 +11,10 @@ from urllib.parse import urlencode
 
 FILE = "course.toml"
 TITLE = "Attention from First Principles"
+# The addresses that a browser shows and that `git clone` takes, without ".git" and slashes at the end.
+ON_WEB = re.compile(r"(https?)://(?:[^/@\s]+@)?([\w.-]+(?::\d+)?)/([\w.~+/-]+?)(?:\.git)?/*")
+BY_SSH = re.compile(r"(?:ssh://(?:[^/@\s]+@)?([\w.-]+)(?::\d+)?/|[\w.-]+@([\w.-]+):/?)([\w.~+/-]+?)(?:\.git)?/*")
+GITHUB = ("github.com", "www.github.com", "ssh.github.com")
 YEARS = range(1990, 2101)  # allowed for a due date; nbgrader cannot show years near 1 or 9999 in another time zone
 
 
@@ -19,7 +23,7 @@ class Settings:
     """A course's settings; each has a default, so that a course needs no file."""
 
     name: str = TITLE  # the course's title
-    repository: str = ""  # address of the student version: https://github.com/YOU/COURSE
+    repository: str = ""  # address of the student version: https://github.com/YOU/COURSE, as `web_address` returns it
     branch: str = "main"
     book: str = ""  # address of the students' book; by default the repository's GitHub Pages
     questions: str = ""  # where regrade requests go: a form, https://…, or an e-mail address, mailto:…
@@ -29,9 +33,17 @@ class Settings:
     @property
     def address_of_book(self) -> str:
         """Return the address of the students' book with a slash at its end; "" if it is unknown."""
-        pages = re.fullmatch(r"https://github\.com/([^/]+)/([^/]+?)/?", self.repository)
-        book = self.book or (f"https://{pages[1].lower()}.github.io/{pages[2]}" if pages else "")
+        book = self.book
+        if not book and self.is_on_github:
+            owner, name = self.repository.split("/")[-2:]
+            host = f"{owner.lower()}.github.io"
+            book = f"https://{host}/{'' if name.lower() == host else name}"
         return book and book.rstrip("/") + "/"
+
+    @property
+    def is_on_github(self) -> bool:
+        """Whether the student version is on GitHub; Colab opens notebooks from no other host."""
+        return self.repository.startswith("https://github.com/")
 
     def link_to_ask(self, student: str, assignment: str, part: str) -> str:
         """Return the link for a regrade request about a part; "" if the course has none."""
@@ -62,6 +74,27 @@ class Settings:
                 )
 
 
+def web_address(repository: str) -> str:
+    """Return the address of a repository's page, https://HOST/OWNER/NAME.
+
+    Args:
+        repository: This address, or one for `git clone`: https://HOST/OWNER/NAME.git, git@HOST:OWNER/NAME.git or
+            ssh://git@HOST/OWNER/NAME.git. A password in it is left out, because the address is published.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if found := ON_WEB.fullmatch(repository):
+        scheme, host, path = found.groups()
+    elif found := BY_SSH.fullmatch(repository):
+        scheme, host, path = "https", found[1] or found[2], found[3]
+    if found and host.lower() in GITHUB:
+        scheme, host = "https", GITHUB[0]
+    if not found or (host == GITHUB[0] and path.count("/") != 1):
+        raise ValueError(f"{repository!r}; it must be the address of a repository, https://github.com/YOU/COURSE")
+    return f"{scheme}://{host.lower()}/{path}"
+
+
 def read_settings(folder: Path) -> Settings:
     """Read the settings of the course in a folder.
 
@@ -88,9 +121,13 @@ def read_settings(folder: Path) -> Settings:
     wrong = [name for name in entries.get("assignments", []) if not isinstance(name, str)]
     if wrong:
         raise ValueError(f"{path}: assignments has {wrong[0]!r}; it must hold texts in quotes")
-    for name in ("repository", "book"):
-        if entries.get(name) and not re.fullmatch(r"https?://[^\s\"<>]+", entries[name]):
-            raise ValueError(f"{path}: {name} is {entries[name]!r}; it must be an address, https://…")
+    if entries.get("repository"):
+        try:
+            entries["repository"] = web_address(entries["repository"].strip())
+        except ValueError as error:
+            raise ValueError(f"{path}: repository is {error}") from None
+    if entries.get("book") and not re.fullmatch(r"https?://[^\s\"<>]+", entries["book"]):
+        raise ValueError(f"{path}: book is {entries['book']!r}; it must be an address, https://…")
     if entries.get("questions") and not re.fullmatch(r"(https?://|mailto:)[^\s\"<>]+", entries["questions"]):
         raise ValueError(f"{path}: questions is {entries['questions']!r}; it must be https://… or mailto:…")
     if below := [name for name in entries.get("due", {}) if name in known]:

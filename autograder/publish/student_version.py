@@ -17,7 +17,7 @@ from nbgrader.utils import compute_checksum
 from autograder.imports import ROOT
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, sources_of, stale
-from autograder.settings import Settings
+from autograder.settings import Settings, web_address
 
 LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
@@ -46,10 +46,10 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     Raises:
         ValueError: the settings lack an address, an assignment is unknown, or the folder holds something else.
     """
-    if not settings.repository or not settings.address_of_book:
+    if not settings.is_on_github:
         raise ValueError(
-            'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE", and book '
-            "= … if its pages are not on GitHub Pages"
+            'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE". '
+            "Colab opens notebooks only from GitHub" + (f", not from {settings.repository}" * bool(settings.repository))
         )
     selected = sources_of(*(only or settings.assignments))
     if old := stale():
@@ -117,15 +117,16 @@ class _StudentVersion:
         path.write_text(self._with_own_addresses(text), encoding="utf-8")
 
     def _with_own_addresses(self, text: str) -> str:
-        old, ours = self.config["repository"], re.compile(r"https://github\.com/([^/]+/[^/]+?)/?")
         text = text.replace(self.config["html"]["baseurl"].rstrip("/") + "/", self.settings.address_of_book)
-        before, now = ours.fullmatch(old["url"]), ours.fullmatch(self.settings.repository)
-        if before and now:  # notebooks on Colab look for records at this address
-            text = text.replace(f"{before[1]}/{old['branch']}/", f"{now[1]}/{self.settings.branch}/")
-        return text.replace(old["url"].rstrip("/"), self.settings.repository.rstrip("/"))
+        old, new = web_address(self.config["repository"]["url"]), self.settings.repository
+        before, now = ("/".join(address.split("/")[-2:]) for address in (old, new))
+        # Notebooks on Colab look for records at this address.
+        text = text.replace(f"{before}/{self.config['repository']['branch']}/", f"{now}/{self.settings.branch}/")
+        return text.replace(old, new)
 
     def _configuration(self) -> str:
         text = (ROOT / "_config.yml").read_text(encoding="utf-8")
+        text = re.sub(r"(?m)^(  url: ).*", rf"\g<1>{self.settings.repository}", text)
         return re.sub(r"(?m)^(  branch: ).*", rf"\g<1>{self.settings.branch}", text)
 
     def _table_of_contents(self) -> str:
@@ -204,7 +205,7 @@ class _StudentVersion:
         points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
         due = self.settings.due.get(name)
         colab = self.config["launch_buttons"]["colab_url"]
-        on_host = f"{self.settings.repository.rstrip('/')}/blob/{self.settings.branch}/{place.as_posix()}"
+        on_host = f"{self.settings.repository}/blob/{self.settings.branch}/{place.as_posix()}"
         return {
             "title": re.match(r"# (.*)", page)[1],
             "page": f"{self.settings.address_of_book}book/{name}_exercise.html",

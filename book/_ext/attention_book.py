@@ -21,6 +21,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ConfigError
 from sphinx.util import logging
 from sphinx.util.docutils import ReferenceRole, SphinxDirective
 
@@ -89,7 +91,7 @@ class RepositoryLink(ReferenceRole):
         if not Path(self.env.srcdir, self.target).exists():
             logger.warning("no file %r in the repository to link to", self.target, location=self.get_location())
         place = f"/blob/{options['repository_branch']}/{self.target}" if self.target != "." else ""
-        url = options["repository_url"].rstrip("/") + place
+        url = options["repository_url"] + place
         if self.on_colab:
             url = url.replace("https://github.com", f"{options['launch_buttons']['colab_url']}/github")
         title = self.title if self.has_explicit_title else ("Open in Colab" if self.on_colab else self.target)
@@ -101,6 +103,14 @@ class PublishedLink(ReferenceRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         return [nodes.reference(self.rawtext, self.title, refuri=self.config.html_baseurl + self.target)], []
+
+
+def check_address(app: Sphinx, config: Config) -> None:
+    """Refuse an address of the repository that works for `git clone` and not in a link."""
+    address = config.html_theme_options.get("repository_url")
+    if address and not re.fullmatch(r"https?://\S+(?<!/)(?<!\.git)", address):
+        expected = "https://github.com/OWNER/NAME, without .git and without a slash at the end"
+        raise ConfigError(f"_config.yml: repository.url is {address}; expected {expected}")
 
 
 def leave_out_thebe(app: Sphinx, config: object) -> None:
@@ -156,6 +166,7 @@ def setup(app: Sphinx) -> dict[str, int]:
     app.add_role("colab", RepositoryLink(on_colab=True))
     app.add_role("repo", RepositoryLink(on_colab=False))
     app.add_role("published", PublishedLink())
+    app.connect("config-inited", check_address)
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", change_page)

@@ -77,6 +77,21 @@ def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path:
         build(tmp_path, "# A page\n\n```{drawing} vit\n:here: no such part\n```\n")
 
 
+@pytest.mark.parametrize("end", [".git", "/", ""])
+def test_address_of_the_repository_must_work_in_links(end: str, tmp_path: Path) -> None:
+    """Does an address in `_config.yml` that only `git clone` takes stop the build, with the expected form?"""
+    (tmp_path / "index.md").write_text("# A page\n\n{repo}`the repository <.>`\n", encoding="utf-8")
+    address = f"https://github.com/a/b{end}"
+    options = f"html_theme_options.repository_url={address}", "html_theme=sphinx_book_theme", "html_baseurl=x"
+    command = [sys.executable, "-m", "sphinx", "-C", "-q", "-D", "extensions=myst_parser,sphinx_design,attention_book"]
+    command += [word for option in options for word in ("-D", option)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "book" / "_ext")}
+    done = subprocess.run([*command, ".", "built"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    page = tmp_path / "built" / "index.html"
+    assert (f"{address}; expected https://github.com/OWNER/NAME" in done.stderr) == bool(end)
+    assert page.exists() == (not end), done.stderr
+
+
 def test_optional_rest_of_a_section_is_folded(tmp_path: Path) -> None:
     """Is what follows the mark in its section folded, sections inside included, and nothing else of the page?"""
     mark = "```{optional}\n```"

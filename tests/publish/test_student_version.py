@@ -27,7 +27,7 @@ from autograder.publish.student_version import write_student_version
 from autograder.settings import Settings, read_settings
 
 TOML = """name = "A course"
-repository = "https://github.com/Teacher/attention-course"
+repository = "https://github.com/Teacher/attention-course.git/"
 branch = "autumn"
 [due]
 1_attention = 2026-10-12 18:00:00Z
@@ -147,6 +147,7 @@ def test_student_version_has_the_instructors_addresses(version: Path) -> None:
         "path_to_book": "",
     }
     text = "\n".join(map(text_of, files_of(version)))
+    assert "attention-course.git" not in text and "attention-course//" not in text
     assert ours["html"]["baseurl"] not in text and ours["repository"]["url"] not in text
     assert "attention-book/attention-book" not in text and "Teacher/attention-course/autumn/book/records/" in text
     notebook = text_of(version / "exercises" / "1_attention" / "attention.ipynb")
@@ -225,6 +226,9 @@ def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> Non
         write_student_version(tmp_path / "new", settings, ["9_x"])
     done = run("student-version", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
     assert done.exit_code == 1 and 'repository = "https://github.com/YOU/COURSE"' in done.stderr
+    (tmp_path / "course.toml").write_text('repository = "git@gitlab.com:teacher/course.git"', encoding="utf-8")
+    done = run("student-version", "--students", str(tmp_path / "new"), "--course", str(tmp_path))
+    assert done.exit_code == 1 and "only from GitHub, not from https://gitlab.com/teacher/course" in done.stderr
     assert not (tmp_path / "new").exists()
 
 

@@ -1,0 +1,76 @@
+"""Are the settings of a course read as a person writes them, and refused with what was expected?"""
+
+from pathlib import Path
+
+import pytest
+
+from autograder.settings import read_settings
+
+
+def settings_of(folder: Path, text: str):
+    """Return the settings of a course with this course.toml."""
+    (folder / "course.toml").write_text(text, encoding="utf-8")
+    return read_settings(folder)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://github.com/YOU/my.course",
+        "https://github.com/YOU/my.course.git",
+        "https://github.com/YOU/my.course/",
+        "https://github.com/YOU/my.course.git//",
+        "http://www.github.com/YOU/my.course",
+        "https://GitHub.com/YOU/my.course",
+        "https://me:ghp_secret@github.com/YOU/my.course.git",
+        "git@github.com:YOU/my.course.git",
+        "git@github.com:YOU/my.course",
+        "ssh://git@github.com/YOU/my.course.git",
+        "ssh://git@ssh.github.com:443/YOU/my.course.git",
+        " https://github.com/YOU/my.course ",
+    ],
+)
+def test_address_of_a_repository_may_be_the_one_for_git_clone(given: str, tmp_path: Path) -> None:
+    """Do all forms that GitHub shows mean the same page, and the same address of the book?"""
+    settings = settings_of(tmp_path, f'repository = "{given}"')
+    assert settings.repository == "https://github.com/YOU/my.course"
+    assert settings.address_of_book == "https://you.github.io/my.course/"
+
+
+@pytest.mark.parametrize(
+    ("given", "page"),
+    [
+        ("git@gitlab.com:group/part/course.git", "https://gitlab.com/group/part/course"),
+        ("ssh://git@git.uni.example:2222/group/course.git", "https://git.uni.example/group/course"),
+        ("https://git.uni.example:8443/group/course/", "https://git.uni.example:8443/group/course"),
+    ],
+)
+def test_address_on_another_host_stays_there(given: str, page: str, tmp_path: Path) -> None:
+    """Is the page on another host found too, and no book on GitHub Pages invented?"""
+    settings = settings_of(tmp_path, f'repository = "{given}"')
+    assert settings.repository == page and settings.address_of_book == ""
+
+
+def test_repository_of_a_users_own_pages_has_its_book_at_the_top(tmp_path: Path) -> None:
+    """Is YOU.github.io published at its own name?"""
+    settings = settings_of(tmp_path, 'repository = "https://github.com/YOU/YOU.github.io.git"')
+    assert settings.address_of_book == "https://you.github.io/"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://github.com/YOU",
+        "https://github.com/YOU/course/tree/main",
+        "https://github.com/YOU/course?tab=readme",
+        "github.com/YOU/course",
+        "gh repo clone YOU/course",
+        "../course",
+        "javascript:alert(1)",
+    ],
+)
+def test_other_text_is_no_address_of_a_repository(given: str, tmp_path: Path) -> None:
+    """Does the error show what is there, and what was expected?"""
+    with pytest.raises(ValueError, match="must be the address of a repository, https://github") as error:
+        settings_of(tmp_path, f'repository = "{given}"')
+    assert given in str(error.value) and "course.toml" in str(error.value)
