@@ -3,6 +3,9 @@
 PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))" 2> /dev/null && echo $$python && break; done)
 COURSE ?= course
+# Recipes read the folder from the environment, so that no letter of it means anything to make or to the shell.
+override COURSE := $(value COURSE)
+export COURSE
 FOUND_PYTHON = $(or $(PYTHON),$(error Python 3.11, 3.12 or 3.13 is needed, and none is installed))
 BIN := .venv/bin
 # A path may hold any letter, whatever the locale says of letters.
@@ -85,7 +88,7 @@ epub: setup
 	$(BIN)/autograder book --epub $(SOLUTIONS)
 
 grade: setup
-	for step in grade feedback report; do $(BIN)/autograder $$step --all --course $(COURSE) || exit 1; done
+	for step in grade feedback report; do $(BIN)/autograder $$step --all --course "$$COURSE" || exit 1; done
 
 train: setup
 	$(BIN)/python -m solutions.training.benchmark train
@@ -100,7 +103,7 @@ bench-grading: setup
 	$(BIN)/python tests/grade/bench_grading.py
 
 formgrader: setup
-	cd $(COURSE) && PATH="$(abspath $(BIN)):$$PATH" jupyter lab --LabApp.default_url=/formgrader \
+	PATH="$$PWD/$(BIN):$$PATH" && cd -- "$$COURSE" && jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.report.rubric.ShowRubrics $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup demo lint test test-book test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import secrets
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -70,8 +71,9 @@ def student_version(
         names = write_student_version(students, settings, [each.strip() for each in only.split(",")] if only else None)
     say(f"Student version of {', '.join(names)}: {students.resolve()}")
     say("Look at it, make the repository on GitHub, and push:")
-    push = f"git add -A && git commit -m Version && git push {settings.repository} {settings.branch}"
-    say(f"  cd {students} && {push}")
+    cd = shlex.join(["cd", str(students)])
+    push = shlex.join(["git", "push", settings.repository, settings.branch])
+    say(f"  {cd} && git add -A && git commit -m Version && {push}")
 
 
 def book(

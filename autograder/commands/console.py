@@ -8,6 +8,7 @@ import errno
 import functools
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 
+from autograder.commands.options import COURSE
 from autograder.files import printable
 
 
@@ -45,6 +47,11 @@ def say(text: str) -> None:
 def say_of_others(text: str) -> None:
     """Print a line with text from others, such as students. Unprintable characters are replaced."""
     say(printable(text))
+
+
+def command_line(course: Path, *words: str) -> str:
+    """Return a command of the autograder on a course, so that a person can copy it to a shell."""
+    return shlex.join(["autograder", *words, *(["--course", str(course)] if course != COURSE else [])])
 
 
 def show(*what: RenderableType) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others, show
+from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, say_of_others, show
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -144,9 +144,8 @@ def show_scores(folder: Path, assignment: "Assignment", results: list["Result"])
         for question in result.questions:
             say_of_others(f"{result.student} needs a look: {question}")
     if undecided:
-        say(
-            f'To decide: "autograder settle STUDENT {assignment.name}" shows the questions and the answers to choose from.'
-        )
+        command = command_line(folder, "settle", "STUDENT", assignment.name)
+        say(f'To decide: "{command}" shows the questions and the answers to choose from.')
 
 
 def settle(
@@ -179,7 +178,7 @@ def settle(
             files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
             write_decision(in_course.root, assignment, student, replace(decision, files=files))
             say_of_others(f"Settled: {file} counts.")
-            say(f'Run "autograder grade {assignment}" to grade it.')
+            say(f'Run "{command_line(course, "grade", assignment)}" to grade it.')
             return
         several = loaded.wanted.describe(sorted_files)
         if not several and (result is None or not result.questions):

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others
+from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, say_of_others
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -135,4 +135,5 @@ def forget(
         done = forget(course_in(course), student)
     for what in done:
         say_of_others(f"deleted  {what}")
-    say('Reports and exports were deleted too: write them with "autograder report --all" and "autograder export".')
+    again = command_line(course, "report", "--all")
+    say(f'Reports and exports were deleted too: write them with "{again}" and "autograder export".')

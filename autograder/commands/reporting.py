@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import exit_on, print_json, say, say_of_others
+from autograder.commands.console import command_line, exit_on, print_json, say, say_of_others
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -119,4 +119,4 @@ def answer(
 
     with exit_on(ValueError):
         answer_request(course.resolve(), student, assignment, part, text)
-    say(f'Answered. Run "autograder feedback {assignment}" to write the page again.')
+    say(f'Answered. Run "{command_line(course, "feedback", assignment)}" to write the page again.')

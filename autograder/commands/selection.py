@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from autograder.commands.console import error_exit, exit_on
+from autograder.commands.console import command_line, error_exit, exit_on
 
 if TYPE_CHECKING:
     from autograder.course.course import Assignment, Course, Result
@@ -58,7 +58,7 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
         assignment = load_assignment(name)
     results = course.load_results(name)
     if not results:
-        advice = f'run "autograder grade {name} --course {folder}" first'
+        advice = f'run "{command_line(folder, "grade", name)}" first'
         raise error_exit(f"no submission of {name} is graded in {course.root}; {advice}")
     return course, assignment, results
 
