@@ -5,9 +5,10 @@ import re
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo, available_timezones
 
 FILE = "course.toml"
 TITLE = "Attention from First Principles"
@@ -26,6 +27,7 @@ class Settings:
     repository: str = ""  # address of the student version: https://github.com/YOU/COURSE, as `web_address` returns it
     branch: str = "main"
     book: str = ""  # address of the students' book; by default the repository's GitHub Pages
+    timezone: str = ""  # zone of times that have none, such as Europe/Berlin; by default this machine's
     questions: str = ""  # where regrade requests go: a form, https://…, or an e-mail address, mailto:…
     assignments: tuple[str, ...] = ()  # the course's assignments; all by default
     due: dict[str, datetime] = field(default_factory=dict)  # due dates by assignment, with a time zone
@@ -44,6 +46,28 @@ class Settings:
     def is_on_github(self) -> bool:
         """Whether the student version is on GitHub; Colab opens notebooks from no other host."""
         return self.repository.startswith("https://github.com/")
+
+    def in_utc(self, when: datetime) -> datetime:
+        """Return a moment in UTC. A time without a zone is in the course's zone."""
+        return _localised(when, self.timezone).astimezone(UTC)
+
+    def zone_of_times(self, assignment: str) -> str:
+        """Say in which zone a time without a zone is read.
+
+        Raises:
+            ValueError: no zone is set, and an assignment's due date has another offset from UTC than this machine.
+        """
+        if self.timezone:
+            return f"{self.timezone}, as {FILE} says"
+        due = self.due.get(assignment)
+        here = (due or datetime.now()).astimezone()
+        zone = f"this machine's zone, {here.tzname()} ({here.isoformat()[-6:]})"
+        if due and due.utcoffset() != here.utcoffset():
+            raise ValueError(
+                f"times without a zone would be read in {zone}, and {assignment} is due {due}. "
+                f'Name the zone of these times in {FILE}, above [due]: timezone = "Europe/Berlin"'
+            )
+        return f'{zone}; timezone = "Europe/Berlin" in {FILE} names another'
 
     def link_to_ask(self, student: str, assignment: str, part: str) -> str:
         """Return the link for a regrade request about a part; "" if the course has none."""
@@ -132,13 +156,17 @@ def read_settings(folder: Path) -> Settings:
         raise ValueError(f"{path}: questions is {entries['questions']!r}; it must be https://… or mailto:…")
     if below := [name for name in entries.get("due", {}) if name in known]:
         raise ValueError(f"{path}: {', '.join(below)} is below [due], and counts as a due date; write it above [due]")
-    due = {name: _moment(path, name, when) for name, when in entries.get("due", {}).items()}
+    zone = entries.get("timezone", "")
+    if zone and zone not in available_timezones():
+        near = _nearest(zone, available_timezones())
+        raise ValueError(f'{path}: timezone is {zone!r}; it must be the name of a zone, such as "Europe/Berlin"{near}')
+    due = {name: _moment(path, name, when, zone) for name, when in entries.get("due", {}).items()}
     return Settings(**entries | {"assignments": tuple(entries.get("assignments", ())), "due": due})
 
 
 _KINDS = {
     "assignments": (list, 'a list, ["1_attention", "2_multihead"]'),
-    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 20:00:00+02:00 for each assignment"),
+    "due": (dict, "a table, [due], with a line 1_attention = 2026-10-12 20:00:00 for each assignment"),
 }
 
 
@@ -147,12 +175,19 @@ def _nearest(wrong: str, names: Collection[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _moment(path: Path, name: str, when: object) -> datetime:
-    """Return a due date with a time zone. The default zone is this machine's; the default time is the end of the day."""
+def _localised(when: datetime, zone: str) -> datetime:
+    """Return a time with a time zone: its own, or the zone with this name, or this machine's."""
+    if when.tzinfo:
+        return when
+    return when.replace(tzinfo=ZoneInfo(zone)) if zone else when.astimezone()
+
+
+def _moment(path: Path, name: str, when: object, zone: str) -> datetime:
+    """Return a due date with a time zone. The default time is the end of the day."""
     if isinstance(when, date) and when.year not in YEARS:  # a datetime is a date too
         raise ValueError(f"{path}: {name} is due in the year {when.year}; it must be in {YEARS[0]} to {YEARS[-1]}")
     if isinstance(when, datetime):
-        return when if when.tzinfo else when.astimezone()
+        return _localised(when, zone)
     if isinstance(when, date):
-        return datetime.combine(when, time(23, 59, 59)).astimezone()
-    raise ValueError(f"{path}: {name} is due {when!r}; it must be a date without quotes, 2026-10-12 20:00:00+02:00")
+        return _localised(datetime.combine(when, time(23, 59, 59)), zone)
+    raise ValueError(f"{path}: {name} is due {when!r}; it must be a date without quotes, 2026-10-12 20:00:00")

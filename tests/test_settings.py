@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder.settings import read_settings
+from autograder.settings import Settings, read_settings
 
 
-def settings_of(folder: Path, text: str):
+def settings_of(folder: Path, text: str) -> Settings:
     """Return the settings of a course with this course.toml."""
     (folder / "course.toml").write_text(text, encoding="utf-8")
     return read_settings(folder)

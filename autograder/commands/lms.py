@@ -47,8 +47,10 @@ def collect(
 
     with exit_on(ValueError, OSError):
         loaded, sheet = load_assignment(assignment), read_worksheet(worksheet) if worksheet else None
+        in_course, has_times = course_in(course), sheet is not None and sheet.system == "moodle"
+        zone = in_course.settings.zone_of_times(assignment) if has_times else ""
         with Bars() as bars:
-            lines = collect(course_in(course), loaded, paths, sheet, bars)
+            lines = collect(in_course, loaded, paths, sheet, bars)
     if as_json:
         print_json([asdict(line) for line in lines])
     else:
@@ -57,6 +59,8 @@ def collect(
                 say_of_others("  ".join([f"{line.outcome:12}", *filter(None, (line.student, line.file))]))
                 if line.why:
                     say_of_others(f"{'':12}  {line.why}")
+        if zone:
+            say(f"Moodle's times are read in {zone}.")
         counts = Counter(line.outcome for line in lines)
         summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
         say(summary)

@@ -41,7 +41,7 @@ class Member:
     path: str  # path within the archive or folder, with / between names
     read: Callable[[], bytes]  # raises Unreadable
     start: Callable[[], bytes]  # its first bytes; raises Unreadable
-    when: datetime | None  # time of the last change, or of packing
+    when: datetime | None  # time of the last change, or of packing; without a time zone if the archive has none
 
 
 def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> Iterator[Member]:
@@ -233,8 +233,8 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, skip_reason: str, sta
 
 
 def _when(info: zipfile.ZipInfo) -> datetime | None:
-    """Return the time of a member. A zip archive has no time zone; this machine's zone is used."""
+    """Return the time of a member, without a time zone, because a zip archive has none."""
     try:
-        return datetime(*info.date_time).astimezone(UTC)
+        return datetime(*info.date_time)
     except (ValueError, OverflowError):
         return None

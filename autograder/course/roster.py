@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from autograder.course.course import Course
@@ -51,7 +51,7 @@ class Entry:
     number: str
     name: str
     ids: list[str]  # each may be the student's id in the course, or their e-mail address
-    submitted: datetime | None
+    submitted: datetime | None  # without a time zone
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Roster:
                 person.numbers[worksheet.system] = entry.number
                 person.names += [entry.name] if entry.name else []
                 if entry.submitted:
-                    self.submitted[person.id] = entry.submitted
+                    self.submitted[person.id] = course.settings.in_utc(entry.submitted)
 
     def by_id(self, student: str) -> Person | None:
         """Return the person with an id."""
@@ -221,10 +221,10 @@ def _person_of_entry(entry: Entry, system: str) -> Person:
 
 
 def _time(text: str) -> datetime | None:
-    """Read a time as Moodle writes it in English, in the time zone of this machine."""
+    """Read a time as Moodle writes it in English, without a time zone."""
     for pattern in MOODLE_TIMES:
         try:
-            return datetime.strptime(" ".join(text.split()), pattern).astimezone(UTC)
+            return datetime.strptime(" ".join(text.split()), pattern)
         except ValueError:
             pass
     return None

@@ -120,6 +120,8 @@ class _Collector:
 
     def collect(self, source: str, listed: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: the files of each student that count."""
+        for member in listed:
+            member.when = member.when and self.course.settings.in_utc(member.when)
         self.times = {
             PurePosixPath(member.path).parent: member for member in listed if member.path.endswith(f"/{TIMESTAMP}")
         }
