@@ -110,11 +110,15 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
             f"{len(undecided)} submissions need a look: {', '.join(undecided)}. Settle each with "
             f'"autograder settle STUDENT {assignment}", or use --allow-waiting to send the scores so far'
         )
-    waiting = [printable(row["student"]) for row in rows if row["waiting"]]
-    if waiting:
+    open_rows = [row for row in rows if row["waiting"]]
+    waiting = {
+        "written answers of {} wait for manual grading": [r for r in open_rows if r["waiting"] > r["to confirm"]],
+        "points that a person gave to tests of {} wait to be confirmed": [r for r in open_rows if r["to confirm"]],
+    }
+    if open_rows:
+        reasons = [text.format(", ".join(printable(r["student"]) for r in who)) for text, who in waiting.items() if who]
         raise ValueError(
-            f"written answers of {', '.join(waiting)} wait for manual grading. Grade them in "
-            "formgrader, or use --allow-waiting to send the scores so far"
+            f"{'; '.join(reasons)}. Grade them in formgrader, or use --allow-waiting to send the scores so far"
         )
 
 
@@ -284,7 +288,9 @@ class _Scores:
             parts += (
                 [f"{row['late penalty']} points were taken off for submitting late."] if row["late penalty"] else []
             )
-            parts += [f"{row['waiting']} written answers wait to be read."] if row["waiting"] else []
+            written, tests = row["waiting"] - row["to confirm"], row["to confirm"]
+            parts += [f"{written} written answer{'s wait' if written > 1 else ' waits'} to be read."] if written else []
+            parts += [f"The points of {tests} test{'s' * (tests > 1)} wait to be confirmed."] if tests else []
             parts += ["The points may change."] if row["state"] == NEEDS_A_LOOK else []
         elif row["state"] == "unreadable":
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")

@@ -72,6 +72,8 @@ class Row:
         self.total = self.automatic + self.manual
         self.score = max(0.0, self.total - self.lateness.penalty)  # the score that counts
         self.waiting = sum(answer.waiting for answer in self.answers.values())
+        # A person gave points to these tests, and has to look at them again after a regrade.
+        self.to_confirm = sum(answer.waiting for answer in self.answers.values() if not answer.written)
         self.mistakes = sorted({name for answer in self.answers.values() for name in answer.mistakes}, key=number_of)
 
 
@@ -112,7 +114,8 @@ def scores_table(course: Course, assignment: Assignment, results: list[Result]) 
             shown[question.name] = (
                 plain_number(answer.points) if answer and answer.given else "waits" if answer and answer.waiting else ""
             )
-        numbers = {"automatic": row.automatic, "manual": row.manual, "waiting": row.waiting, "total": row.total}
+        numbers = {"automatic": row.automatic, "manual": row.manual, "waiting": row.waiting}
+        numbers |= {"to confirm": row.to_confirm, "total": row.total}
         numbers |= {"late penalty": row.lateness.penalty, "score": row.score, "of": maximum_of(questions)}
         shown |= {name: plain_number(number) if row.answers else "" for name, number in numbers.items()}
         shown["late"] = row.lateness.words

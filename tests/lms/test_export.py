@@ -275,6 +275,39 @@ def test_export_refuses_while_answers_wait(
     assert read(prepare_export(course, assignment, results, "csv").write(), "scores.csv")[2][0] == "bea"
 
 
+@pytest.mark.parametrize(
+    ("waiting", "comment", "in_error"),
+    [
+        (
+            [*WRITTEN, "softmax_axis"],
+            "3 written answers wait to be read. The points of 1 test wait to be confirmed.",
+            (True, True),
+        ),
+        ([WRITTEN[0]], "1 written answer waits to be read.", (True, False)),
+        (["softmax_axis", "attention_mask"], "The points of 2 tests wait to be confirmed.", (False, True)),
+    ],
+)
+def test_export_counts_what_waits_as_what_it_is(
+    course: Course,
+    results: list[Result],
+    assignment: Assignment,
+    waiting: list[str],
+    comment: str,
+    in_error: tuple[bool, bool],
+) -> None:
+    """Is a test whose points a person gave no written answer, in the comment and in the error?"""
+    with course.gradebook() as gradebook:
+        for name in waiting:
+            gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
+        gradebook.db.commit()
+    done = prepare_export(course, assignment, results, "moodle", allow_waiting=True).write()
+    assert next(row for row in read(done, "moodle.csv") if "Bea" in row[1])[-1].endswith(comment)
+    written, tests = "written answers of bea wait for manual grading", "points that a person gave to tests of bea wait"
+    with pytest.raises(ValueError, match="bea") as refused:
+        prepare_export(course, assignment, results, "moodle")
+    assert (written in str(refused.value), tests in str(refused.value)) == in_error
+
+
 def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
     """Does every student, and every file without an owner, have a row with a state, and are formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
