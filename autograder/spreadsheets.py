@@ -31,6 +31,7 @@ FORMULA = re.compile(
     rf"{INVISIBLE}*(?!-(?:\d+(?:\.\d+)?)?{INVISIBLE}*\Z)"  # a lone "-" and a number such as "-1" are no formulas
     r"[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b]"
 )
+EATEN = re.compile(r"\d+(?:[.,]\d+)?E\+\d+", re.I)  # a spreadsheet shortens the id 126000 to this
 END = "end"  # a row that we add at the end. If it is not read as a row, a quotation mark before it was not closed
 
 
@@ -136,6 +137,14 @@ def csv_text(table: list[dict[str, Any]], columns: tuple[str, ...] = ()) -> str:
     """Return rows of the same columns as CSV for a spreadsheet."""
     text = write_defused(columns or (table[0] if table else ()), (row.values() for row in table))
     return "\ufeff" + text  # without this mark spreadsheets do not read UTF-8
+
+
+def eaten(value: str) -> str:
+    """Say that a spreadsheet has changed an id, and what to do."""
+    return (
+        f"the id {value!r} looks like a number that a spreadsheet has shortened. Use the file as it was downloaded, or make "
+        "the column of ids a column of text before you type them"
+    )
 
 
 def _text_of(path: Path) -> str:

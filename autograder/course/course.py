@@ -39,7 +39,7 @@ from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
 from autograder.files import read_plain_file, write_atomically
 from autograder.settings import Settings, read_settings
-from autograder.spreadsheets import read_table
+from autograder.spreadsheets import EATEN, eaten, read_table
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -301,6 +301,8 @@ class Course:
         ]
         first: dict[str, int] = {}
         for index, person in enumerate(people):
+            if EATEN.fullmatch(person["id"]):
+                raise ValueError(f"{table.where(index)}: {eaten(person['id'])}")
             before = first.setdefault(unicodedata.normalize("NFC", person["id"]), index)
             if person["id"] and before != index:
                 raise ValueError(f"{table.where(index)}: the id {person['id']!r} is on line {table.lines[before]} too")

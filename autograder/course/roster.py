@@ -19,9 +19,9 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.course.course import Course
-from autograder.spreadsheets import Table, read_table
+from autograder.course.moodle_worksheet import columns_of, read_moodle_time
+from autograder.spreadsheets import EATEN, Table, eaten, read_table
 
-MOODLE_TIMES = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")  # Moodle in English
 MOODLE_ANONYMOUS = "participant"  # Moodle writes this word instead of every name if submissions are anonymous
 MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 
@@ -51,7 +51,7 @@ class Entry:
     number: str
     name: str
     ids: list[str]  # each may be the student's id in the course, or their e-mail address
-    submitted: datetime | None  # without a time zone
+    submitted: str  # the time of submission, as Moodle writes it
 
 
 @dataclass
@@ -59,6 +59,18 @@ class Worksheet(Table):
     """A table that a learning management system exports and imports."""
 
     system: str  # "moodle" or "canvas"
+    columns: dict[str, int] = field(
+        default_factory=dict
+    )  # places by English titles, if the titles are in another language
+
+    def place(self, title: str) -> int | None:
+        """Return the index of the column with an English title, or None."""
+        return self.columns.get(title) if self.columns else super().place(title)
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether the worksheet has numbers only, because marking is blind."""
+        return self.system == "moodle" and self.place("Full name") is None
 
     def entries(self) -> list[Entry]:
         """Return the students in the worksheet. Other rows, such as Canvas's "Points Possible", are skipped."""
@@ -74,7 +86,10 @@ class Worksheet(Table):
                 columns = ("SIS User ID", "SIS Login ID")
             if number:
                 ids = [value for value in (self.cell(row, column) for column in columns) if value]
-                submitted = _time(self.cell(row, "Last modified (submission)"))
+                for value in ids:
+                    if EATEN.fullmatch(value):
+                        raise ValueError(f"{self.where(index)}: {eaten(value)}")
+                submitted = self.cell(row, "Last modified (submission)") if self.system == "moodle" else ""
                 entries.append(Entry(index, number[0], name, ids, submitted))
         return entries
 
@@ -85,20 +100,30 @@ class Roster:
     def __init__(self, course: Course, worksheet: Worksheet | None = None) -> None:
         self.people = [_person(row) for row in course.roster()]
         entries = worksheet.entries() if worksheet else []
-        if not self.people:  # then the worksheet is the roster
+        if not self.people or (worksheet and worksheet.is_anonymous):  # then the worksheet is the roster
             self.people = [_person_of_entry(entry, worksheet.system) for entry in entries]
         _check_ids([person.id for person in self.people])
         person_of_row = {entry.row: self._match(entry, worksheet.system) for entry in entries}
         times = Counter(person.id for person in person_of_row.values() if person)
         self.of_row = {row: person for row, person in person_of_row.items() if person and times[person.id] == 1}
         self.submitted: dict[str, datetime] = {}  # time of submission by id, from Moodle's worksheet
+        self.unclear: dict[str, str] = {}  # texts that are no clear time, by id
+        self.anonymous = {
+            MOODLE_ANONYMOUS
+        }  # what Moodle writes instead of a name, in English and in the worksheet's words
         for entry in entries:
             person = self.of_row.get(entry.row)
             if person:
                 person.numbers[worksheet.system] = entry.number
                 person.names += [entry.name] if entry.name else []
-                if entry.submitted:
-                    self.submitted[person.id] = course.settings.in_utc(entry.submitted)
+                try:
+                    if when := read_moodle_time(entry.submitted):
+                        self.submitted[person.id] = course.settings.in_utc(when)
+                except ValueError:
+                    self.unclear[person.id] = entry.submitted
+            if worksheet.system == "moodle":
+                word = re.sub(r"\d+$", "", worksheet.cell(worksheet.rows[entry.row], "Identifier"))
+                self.anonymous.add(key_of(word, "moodle"))
 
     def by_id(self, student: str) -> Person | None:
         """Return the person with an id."""
@@ -118,7 +143,7 @@ class Roster:
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"
         if holders:
-            blind = name.casefold() == MOODLE_ANONYMOUS
+            blind = key_of(name, "moodle") in self.anonymous
             if system == "moodle" and holders[0].names and not (blind or holders[0].is_called(name, system)):
                 return None, (
                     f"participant {number} is {holders[0].id}, who is not called {name!r}; "
@@ -169,9 +194,11 @@ def read_worksheet(path: Path) -> Worksheet:
         return Worksheet(**vars(table), system="moodle")
     if {"ID", "Section"} <= known and {"Student", "LastName"} & known:
         return Worksheet(**vars(table), system="canvas")
+    if columns := columns_of(table.header, table.rows):
+        return Worksheet(**vars(table), system="moodle", columns=columns)
     raise ValueError(
-        f"{path} has the columns {', '.join(table.header)[:300]}. Moodle's grading worksheet has Identifier and Grade (set "
-        "Moodle to English to download it), Canvas's gradebook export has Student, ID and Section"
+        f"{path} has the columns {', '.join(table.header)[:300]}. Moodle's grading worksheet has the participants' numbers in "
+        "the first column, and grades next to their maximum; Canvas's gradebook export has Student, ID and Section"
     )
 
 
@@ -217,17 +244,9 @@ def _person_of_entry(entry: Entry, system: str) -> Person:
     usable = [value for value in entry.ids if not check_id(value)]
     email = next((value for value in entry.ids if "@" in value), "")
     last, _, first = entry.name.partition(", ") if system == "canvas" else (entry.name, "", "")
-    return Person(usable[0] if usable else f"{system}-{entry.number}", first, last, email, {}, [entry.name])
-
-
-def _time(text: str) -> datetime | None:
-    """Read a time as Moodle writes it in English, without a time zone."""
-    for pattern in MOODLE_TIMES:
-        try:
-            return datetime.strptime(" ".join(text.split()), pattern)
-        except ValueError:
-            pass
-    return None
+    names = [entry.name] if entry.name else []
+    own = usable[0] if usable else f"{system}-{entry.number}"
+    return Person(own, first, last, email, {system: entry.number}, names)
 
 
 def _same(text: str) -> str:

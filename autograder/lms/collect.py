@@ -282,6 +282,8 @@ class _Collector:
             except ValueError:
                 member.when = None  # `Course.time_of` asks a person for the time
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
+        if sender.system == "moodle" and student in self.roster.unclear:
+            unclear = self.roster.unclear[student].encode()  # `Course.time_of` asks a person for the time
         record = record_of(sender, member, source, data, submitted) | {"sure": claim.is_sure}
         before = self.ledger.collected.get(student, {})
         if "latest" in before:

@@ -23,6 +23,7 @@ from typing import Any
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
+from autograder.course.moodle_worksheet import number_in
 from autograder.course.roster import Person, Roster, Worksheet
 from autograder.files import Unreadable, printable, read_plain_file, write_atomically
 from autograder.grade.result_keys import digest_of_content
@@ -209,7 +210,9 @@ class _Scores:
             if sheet.cell(cells, "Grade can be changed").casefold() == "no":
                 self.warnings.append(f"{printable(row['student'])}: Moodle says that the grade cannot be changed")
                 continue
-            cells[grade] = self._for_moodle(row, sheet.cell(cells, "Maximum Grade"))
+            maximum = sheet.cell(cells, "Maximum Grade")
+            score = self._for_moodle(row, maximum)
+            cells[grade] = str(score).replace(".", ",") if "," in maximum else score
             if comments is not None:
                 own = COMMENT.sub("", cells[comments])
                 cells[comments] = f"{own} {self._comment(row['student'], row)}".strip()
@@ -332,10 +335,8 @@ class _Scores:
 
 def _number(text: str, otherwise: float | str) -> float | str:
     """Return the number in a cell of a worksheet, or another value if the cell has no number."""
-    try:
-        return float(text.replace(",", "."))
-    except ValueError:
-        return otherwise
+    number = number_in(text)
+    return otherwise if number is None else number
 
 
 def _letters(text: str) -> str:

@@ -1,0 +1,166 @@
+"""Is Moodle's worksheet read and written in every language, with names or with numbers only?"""
+
+import csv
+import io
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from downloads import NAME, notebook, outcomes, submitted, write_csv, write_roster, write_zip
+from test_report import WRITTEN, put_in_gradebook, result
+
+from autograder.course.course import Assignment, Course
+from autograder.course.moodle_worksheet import read_moodle_time
+from autograder.course.roster import read_worksheet
+from autograder.lms.collect import collect
+from autograder.lms.export import prepare_export
+from autograder.spreadsheets import read_table
+
+# Titles; the word before a number; a state; yes; the time 20 November 2026, 17:30.
+LANGUAGES = {
+    "de": (
+        "ID,Vollständiger Name,ID-Nummer,E-Mail-Adresse,Status,Bewertung,Bestwertung,Bewertung kann geändert werden,"
+        "Zuletzt geändert (Abgabe),Zuletzt geändert (Bewertung),Feedback als Kommentar",
+        *("Teilnehmer/in", "Zur Bewertung abgegeben", "Ja", "Freitag, 20. November 2026, 17:30"),
+    ),
+    "fr": (
+        "Identifiant,Nom complet,Numéro d'identification,Adresse de courriel,Statut,Note,Note maximale,"
+        "La note peut être modifiée,Dernière modification (travail remis),Dernière modification (note),Commentaires",
+        *("Participant ", "Remis pour évaluation", "Oui", "vendredi 20 novembre 2026, 17:30"),
+    ),
+    "pl": (
+        "Identyfikator,Imię i nazwisko,Numer ID,Adres e-mail,Status,Ocena,Maksymalna ocena,Ocena może zostać zmieniona,"
+        "Ostatnio modyfikowane (zadanie),Ostatnio modyfikowane (ocena),Komentarz",
+        *("Uczestnik ", "Przesłane do oceny", "Tak", "piątek, 20 listopada 2026, 17:30"),
+    ),
+    "zh": (
+        "标识符,全名,ID号,Email地址,状态,成绩,最高成绩,成绩可以被更改,最后修改（提交）,最后修改（成绩）,反馈评论",
+        *("学员", "已提交以供评分", "是", "2026年11月20日 星期五 17:30"),
+    ),
+}
+PEOPLE = [("1001", "Ada Lovelace", "ada", "ada@example.org"), ("1002", "Bea Doe", "bea", "bea@example.org")]
+WHEN = "2026-11-20T17:30:00+00:00"
+
+
+def worksheet(folder: Path, language: str, without: tuple[int, ...] = (), more: tuple[int, ...] = ()) -> Path:
+    """Write a worksheet without some columns, or with a group, a marker or a workflow's state before some columns."""
+    titles, word, state, yes, when = LANGUAGES[language]
+    rows = [titles.split(",")]
+    rows += [[f"{word}{n}", name, own, mail, state, "", "20,00", yes, when, "-", ""] for n, name, own, mail in PEOPLE]
+    for place in sorted(more, reverse=True):
+        rows = [[*row[:place], "Gruppe A" if index else "Gruppe", *row[place:]] for index, row in enumerate(rows)]
+    kept = [[cell for place, cell in enumerate(row) if place not in without] for row in rows]
+    return write_csv(folder / f"{language}.csv", kept)
+
+
+@pytest.fixture
+def utc(course: Course) -> Course:
+    """A course whose times are in UTC."""
+    (course.root / "course.toml").write_text('timezone = "UTC"\n', encoding="utf-8")
+    return Course(course.root)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("more", [(), (5,), (5, 7), (7,), (9,)])
+def test_worksheet_in_another_language_is_read(
+    language: str, more: tuple[int, ...], utc: Course, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Are the students and their times found, whatever optional columns the worksheet has?"""
+    sheet = read_worksheet(worksheet(tmp_path, language, more=more))
+    archive = write_zip(tmp_path / "all.zip", {"Ada Lovelace_1001_assignsubmission_file_/attention.ipynb": notebook()})
+    lines = collect(utc, assignment, [archive], sheet)
+    assert list(outcomes(lines).values()) == ["collected ada"]
+    assert utc.time_of("ada", NAME)[0].isoformat() == WHEN
+
+
+def test_worksheet_without_fields_of_identity_is_the_roster(tmp_path: Path, assignment: Assignment) -> None:
+    """Does a state such as "submitted" not become the id of a student?"""
+    sheet = read_worksheet(worksheet(tmp_path, "de", without=(2, 3)))
+    archive = write_zip(tmp_path / "all.zip", {"Bea Doe_1002_assignsubmission_file_/attention.ipynb": notebook()})
+    collect(Course(tmp_path / "course"), assignment, [archive], sheet)
+    assert list(submitted(Course(tmp_path / "course"))) == ["moodle-1002"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_blind_marking_works_by_number(language: str, course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """If worksheet and download have numbers only, is each number a student, although the course has a roster?"""
+    write_roster(course)
+    sheet = read_worksheet(worksheet(tmp_path, language, without=(1, 2, 3)))
+    word = LANGUAGES[language][1].strip().replace("/", "")
+    archive = write_zip(tmp_path / "all.zip", {f"{word}_1002_assignsubmission_file_/attention.ipynb": notebook()})
+    lines = collect(course, assignment, [archive], sheet)
+    assert list(outcomes(lines).values()) == ["collected moodle-1002"]
+
+
+def test_export_keeps_the_worksheet_s_own_language(course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Does the table for Moodle have the worksheet's titles, scores with its decimal comma, and the comments?"""
+    path = worksheet(tmp_path, "de")
+    results = [result(assignment, "ada", {"softmax_axis": "M6"})]
+    course.prepare(assignment)
+    with course.gradebook() as gradebook:
+        put_in_gradebook(gradebook, assignment, results[0], dict.fromkeys(WRITTEN, 0.5))
+    course.save_result(results[0])
+    export = prepare_export(
+        course,
+        assignment,
+        results,
+        "moodle",
+        worksheet=read_worksheet(path),
+        folder=tmp_path / "out",
+        allow_waiting=True,
+    )
+    export.write()
+    before, after = read_table(path), read_table(tmp_path / "out" / "moodle.csv")
+    assert after.header == before.header
+    ada, bea = after.rows
+    assert ada[5] == "15,5" and ada[10].startswith("State: graded. 15.5 of ")
+    assert (ada[:5], ada[6:10], bea[:10]) == (before.rows[0][:5], before.rows[0][6:10], before.rows[1][:10])
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [
+        ("Freitag, 20. November 2026, 17:30", datetime(2026, 11, 20, 17, 30)),
+        ("Montag, 2. März 2026, 09:05", datetime(2026, 3, 2, 9, 5)),
+        ("piątek, 20 listopada 2026, 17:30", datetime(2026, 11, 20, 17, 30)),  # the same word, two months
+        ("utorak, 20. listopada 2026, 17:30", datetime(2026, 10, 20, 17, 30)),
+        ("perjantai, 20. marraskuuta 2026, 17.30", datetime(2026, 11, 20, 17, 30)),
+        ("thứ Sáu, 20 tháng 11 2026, 5:30 PM", datetime(2026, 11, 20, 17, 30)),
+        ("Friday, 20 November 2026, 12:05 AM", datetime(2026, 11, 20, 0, 5)),
+        ("26/11/2026 17:30", datetime(2026, 11, 26, 17, 30)),
+        ("-", None),
+    ],
+)
+def test_time_in_any_language_is_read(text: str, when: datetime | None) -> None:
+    """Is a time read in other languages than English?"""
+    assert read_moodle_time(text) == when
+
+
+@pytest.mark.parametrize(
+    "text", ["5/11/2026 17:30", "5.30pm", "samedi 31 février 2026, 10:00", "20 Smarch 2026, 10:00"]
+)
+def test_unclear_time_is_put_to_a_person(text: str, course: Course, assignment: Assignment, tmp_path: Path) -> None:
+    """Is a person asked about a time that cannot be read, with its text, instead of "in time"?"""
+    path = worksheet(tmp_path, "de")
+    path.write_text(path.read_text(encoding="utf-8").replace(LANGUAGES["de"][4], text, 1), encoding="utf-8")
+    rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+    rows[0] = ["Identifier", "Full name", "ID number", "Email address", "Status", "Grade", "Maximum Grade"]
+    rows[0] += ["Grade can be changed", "Last modified (submission)", "Last modified (grade)", "Feedback comments"]
+    write_csv(path, rows)
+    archive = write_zip(tmp_path / "all.zip", {"Ada Lovelace_1001_assignsubmission_file_/attention.ipynb": notebook()})
+    collect(course, assignment, [archive], read_worksheet(path))
+    when, question = course.time_of("ada", NAME)
+    assert when is None and text in question
+
+
+@pytest.mark.parametrize("eaten", ["1.26E+05", "1,26E+05", "1E+11"])
+def test_id_that_a_spreadsheet_has_shortened_is_refused(eaten: str, tmp_path: Path, assignment: Assignment) -> None:
+    """Is an id refused with its line, in the roster and in a worksheet?"""
+    course = Course(tmp_path / "course")
+    write_roster(course, [{"id": "bea"}, {"id": eaten}])
+    with pytest.raises(ValueError, match=r"roster\.csv, line 3: .*spreadsheet"):
+        course.roster()
+    path = worksheet(tmp_path, "de")
+    path.write_text(path.read_text(encoding="utf-8").replace(",bea,", f',"{eaten}",'), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"de\.csv, line 3: .*spreadsheet"):
+        read_worksheet(path).entries()
