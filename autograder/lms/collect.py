@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -120,8 +121,6 @@ class _Collector:
 
     def collect(self, source: str, listed: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: the files of each student that count."""
-        for member in listed:
-            member.when = member.when and self.course.settings.in_utc(member.when)
         self.times = {
             PurePosixPath(member.path).parent: member for member in listed if member.path.endswith(f"/{TIMESTAMP}")
         }
@@ -135,6 +134,10 @@ class _Collector:
         for sender, member in files:
             if sender.copy:
                 member.when = None  # the file has the time of the copy
+            elif member.when and sender.system:
+                member.when = member.when.replace(tzinfo=UTC)  # only compared with other downloads of the system
+            elif member.when:
+                member.when = self.course.settings.in_utc(member.when)
             person, why, is_sure = self.owners.whose(sender)
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from downloads import NAME, moodle_worksheet, notebook, write_zip
 from test_cli import run
 from test_settings import settings_of
@@ -66,13 +67,13 @@ def test_unknown_zone_is_refused(zone: str, said: str, tmp_path: Path) -> None:
     assert repr(zone) in str(error.value) and said in str(error.value) and "course.toml" in str(error.value)
 
 
-def collected(folder: Path, *options: str):
+def collected(folder: Path, text: str = "") -> tuple[Result, datetime | None]:
     """Collect Ada's submission of 20:30 from Moodle; return what the command printed, and the time in the course."""
     people = [("100", "Ada Lovelace", "ada@example.org")]
     sheet = moodle_worksheet(folder / "sheet.csv", people, "Monday, 12 October 2026, 8:30 PM")
-    archive = write_zip(folder / "m.zip", {"Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook()})
-    command = ("collect", NAME, str(archive), "--worksheet", str(sheet), "--course", str(folder), *options)
-    return run(*command), Course(folder).time_of("ada@example.org", NAME)[0]
+    archive = write_zip(folder / "m.zip", {"Ada Lovelace_100_assignsubmission_file_/attention.ipynb": notebook(text)})
+    done = run("collect", NAME, str(archive), "--worksheet", str(sheet), "--course", str(folder))
+    return done, Course(folder).time_of("ada@example.org", NAME)[0]
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -85,6 +86,17 @@ def test_times_of_moodle_are_in_the_zone_of_the_course(
     done, when = collected(tmp_path)
     assert done.exit_code == 0 and when == LATE
     assert "Moodle's times are read in Europe/Berlin, as course.toml says." in done.stdout
+
+
+@pytest.mark.parametrize("wrong", ["America/New_York", "Asia/Kathmandu"])
+def test_wrong_zone_can_be_corrected(wrong: str, tmp_path: Path) -> None:
+    """After another `timezone`, does the same download correct the time only, and is a later one no older attempt?"""
+    settings_of(tmp_path, f'timezone = "{wrong}"')
+    assert collected(tmp_path)[1] != LATE
+    settings_of(tmp_path, 'timezone = "Europe/Berlin"')
+    done, when = collected(tmp_path)
+    assert when == LATE and "1 unchanged" in done.stdout
+    assert "1 collected" in collected(tmp_path, "another answer")[0].stdout
 
 
 def test_zone_of_the_machine_is_said_if_nothing_names_one(machine_in: Callable[[str], None], tmp_path: Path) -> None:
