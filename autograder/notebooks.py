@@ -4,6 +4,7 @@ The file is not trusted: only the kind, the text and the ids of its cells are us
 as a piece, so that no student's work is lost silently.
 """
 
+import hashlib
 import json
 import re
 import zlib
@@ -17,6 +18,7 @@ from autograder.files import MAX_BYTES, Unreadable, writable
 MAX_CELLS = 2000
 MAX_SOURCE = 1_000_000  # characters of one cell
 MAX_PIECES = 50  # places at which reading a damaged file starts again
+MAX_PICTURES = 20  # pictures of a notebook that are kept
 MAX_PIECE = 5000  # characters that are kept of a text outside the cells
 CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
 CONFLICT_MARKS = "The file has git's conflict marks."
@@ -50,6 +52,7 @@ class Notebook:
     pieces: list[str] = field(default_factory=list)  # texts outside the cells
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     damaged: bool = False  # whether something could not be read
+    pictures: dict[str, str] = field(default_factory=dict)  # pictures of texts in base64, by the words that name them
     other: "Notebook | None" = None  # the other side of a git conflict
 
 
@@ -291,9 +294,9 @@ def _read_cell(raw: Any, notebook: Notebook) -> Cell | None:
     kind = "code" if raw.get("cell_type") == "code" else "markdown"
     known = [name for name in names if isinstance(name, str)]
     if kind == "markdown":
-        source = _with_attachments(source, raw.get("attachments"))
+        source = _with_attachments(source, raw.get("attachments"), notebook)
     if kind == "markdown" or len(source) > MAX_SOURCE:
-        source = PICTURE.sub(lambda match: _named(match[1], len(match[0]) * 3 // 4), source)
+        source = PICTURE.sub(lambda match: _named(match[1], match[0].partition(",")[2], notebook), source)
     if len(source) > MAX_SOURCE:
         what = next(iter(known), source.lstrip()[:60].partition("\n")[0])
         more = len(source) - MAX_SOURCE
@@ -311,11 +314,11 @@ def _text_of(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)[:MAX_SOURCE]
 
 
-def _with_attachments(source: str, attachments: Any) -> str:
+def _with_attachments(source: str, attachments: Any, notebook: Notebook) -> str:
     """Name the pictures in the attachments of a text: where the text shows them, or else at its end."""
     for name, kinds in _items(attachments):
-        size = sum(len(data) * 3 // 4 for _, data in _items(kinds) if isinstance(data, str))
-        named = _named(writable(name)[:100], size)
+        data = next((data for _, data in _items(kinds) if isinstance(data, str)), "")
+        named = _named(re.sub(r"[\[\]]", "", writable(name))[:100], data, notebook)
         reference = f"attachment:{name}"
         source = source.replace(reference, named) if reference in source else f"{source}\n\n{named}"
     return source
@@ -325,7 +328,12 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
     return islice(value.items(), MAX_PIECES) if isinstance(value, dict) else iter(())
 
 
-def _named(what: str, size: int) -> str:
-    """Return the words that replace a picture of about `size` bytes. Pages do not show such pictures."""
+def _named(what: str, data: str, notebook: Notebook) -> str:
+    """Return the words that replace a picture, and keep the picture, which is in base64, under these words."""
+    size = len(data) * 3 // 4
     much = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
-    return f"[a picture, {what}, {much}: it is in the submitted file]"
+    digest = hashlib.sha256(data.encode("utf-8", "replace")).hexdigest()[:6]  # two pictures of one name differ
+    words = f"[a picture, {what} {digest}, {much}: it is in the submitted file]"
+    if len(notebook.pictures) < MAX_PICTURES:
+        notebook.pictures[words] = data
+    return words

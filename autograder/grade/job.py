@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 
 from autograder.files import Unreadable
 from autograder.grade.execute import Execution, execute
+from autograder.grade.pictures import show_pictures
 from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
 from autograder.grade.run_test import GraderError
 from autograder.grade.task import Job, Task
@@ -66,6 +67,7 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
         return {"state": "unreadable", "why": str(error)}
     try:
         done = _better_of_two(repaired, task, job)
+        show_pictures(done.notebook, repaired.pictures, task.limits, task.sandboxed)
     except (GraderError, SandboxError) as error:
         return {
             "state": "not graded",

@@ -41,6 +41,7 @@ class Repaired:
     notebook: NotebookNode
     receipt: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
+    pictures: dict[str, str] = field(default_factory=dict)  # see `Notebook.pictures`
     as_submitted: NotebookNode | None = None  # in the student's order; None if the code has the same order
 
 
@@ -93,7 +94,9 @@ def repair_notebook(
     items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
     order = in_submitted_order(items, release.cells)
     made = _notebook_of(items, instructor)
-    return Repaired(made, receipt, questions, None if same_code(items, order) else _notebook_of(order, instructor))
+    pictures = submitted.pictures | (submitted.other.pictures if submitted.other else {})
+    as_submitted = None if same_code(items, order) else _notebook_of(order, instructor)
+    return Repaired(made, receipt, questions, pictures, as_submitted)
 
 
 def _one_side_of(

@@ -145,7 +145,7 @@ def cells_of(
             outputs, grade = [], grade if grade and grade.score else None  # the bonus is unwritten
         points = f"{grade.score:g} of {points_of(cell):g}" if grade else ""
         if cell.cell_type == "markdown":
-            html = cleaned_markdown(source)
+            html = cleaned_markdown(source, cell.get("attachments"))
         else:
             coloured += len(source)
             html = cleaned_code(source, len(source) <= COLOURED and coloured <= ALL_COLOURED)

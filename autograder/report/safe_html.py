@@ -1,6 +1,8 @@
 """Turn what a person wrote in a notebook into HTML that a browser cannot execute: Markdown, formulas, code."""
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
@@ -45,19 +47,32 @@ LAYOUT = {
 LAYOUT |= {"displaystyle", "scriptlevel", "accent", "linethickness", "style"}
 STYLE = {"text-align", "justify-items", "padding-left", "padding-right"}  # for columns of equations
 TAGS = (nh3.ALLOWED_TAGS - {"img"}) | MATH
-ATTRIBUTES = {"a": {"href", "title"}, "math": {"display", "xmlns"}}
+ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt"}, "math": {"display", "xmlns"}}
 ATTRIBUTES |= dict.fromkeys(MATH - {"math"}, LAYOUT)
 
 
-def cleaned_markdown(text: str) -> Markup:
-    """Return Markdown as HTML, without pictures. Headings are one level lower, because the page has its own title.
+def cleaned_markdown(text: str, attachments: Mapping[str, Mapping[str, str]] | None = None) -> Markup:
+    """Return Markdown as HTML, with pictures only from its attachments: by name, {type: base64}.
 
-    A text longer than `LONG` is shown as it was written: the parser takes minutes for some texts of a megabyte.
+    Headings are one level lower, because the page has its own title. A text longer than `LONG` is shown as it was
+    written: the parser takes minutes for some texts of a megabyte.
     """
     if len(text) > LONG:
         return Markup('<div class="code"><pre>{}</pre></div>').format(writable(text))
-    html = writable(_markdown().render(text))
-    return Markup(nh3.clean(html, tags=TAGS, attributes=ATTRIBUTES, filter_style_properties=STYLE))
+    pictures = {
+        f"attachment:{name}": f"data:{kind};base64,{data}"
+        for name, kinds in (attachments or {}).items()
+        for kind, data in kinds.items()
+    }
+
+    def only_ours(tag: str, attribute: str, value: str) -> str | None:
+        return pictures.get(value) if (tag, attribute) == ("img", "src") else value
+
+    cleaner: dict[str, Any] = {"tags": TAGS, "attributes": ATTRIBUTES, "filter_style_properties": STYLE}
+    if pictures:
+        cleaner["tags"] = TAGS | {"img"}
+        cleaner |= {"url_schemes": nh3.ALLOWED_URL_SCHEMES | {"attachment"}, "attribute_filter": only_ours}
+    return Markup(nh3.clean(writable(_markdown().render(text)), **cleaner))
 
 
 def cleaned_code(source: str, in_colours: bool = True) -> Markup:
