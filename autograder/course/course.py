@@ -417,15 +417,21 @@ class Course:
         result.recorded = True
         self.save_result(result)
 
-    def renew_penalties(self, assignment: Assignment) -> None:
-        """Compute the penalties for late submission again from the current points and dates, if there are penalties.
+    def renew_lateness(self, assignment: Assignment) -> None:
+        """Write the times of submission that changed since the grading, and compute the penalties again.
+
+        A penalty depends on the time, the due date, the extension, the points and the plugin; each of them may have changed.
 
         Raises:
             GradebookError: as `record`, or the plugin for penalties failed.
         """
-        if {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
-            with self.gradebook():
-                self._recorder.renew_penalties(assignment.name)
+        with self.reading() as db:
+            before = tables.times(db, assignment.name)
+        now = {student: self._settle_time(student, assignment.name) for student in before}
+        changed = {student: when for student, when in now.items() if when and tables.in_utc(when) != before[student]}
+        if changed or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
+            with self.gradebook(), self._importable():
+                self._recorder.renew_lateness(assignment.name, changed)
 
     def _config(self) -> Config:
         """Read nbgrader_config.py, which names the database and the plugin for late penalties.

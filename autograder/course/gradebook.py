@@ -204,17 +204,21 @@ class Grade:
 
     score: float
     waits: bool  # whether it waits for a person
+    of_person: bool = (
+        False  # whether a person gave points; they stay when the submission is graded again, to be confirmed
+    )
     of_tests: float | None = None  # points of the tests; None for a written answer, 0 for an empty one
 
 
 def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
     """Return every grade of an assignment by student and cell."""
-    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, auto_score {OF_SUBMISSIONS}
+    query = f"""SELECT student_id, base_cell.name, {SCORE}, needs_manual_grade, manual_score, auto_score {OF_SUBMISSIONS}
     JOIN grade ON grade.notebook_id = submitted_notebook.id JOIN base_cell ON base_cell.id = grade.cell_id
     WHERE assignment.name = :name"""
     by_student: dict[str, dict[str, Grade]] = {}
-    for student, cell, score, waits, of_tests in db.execute(text(query), {"name": assignment}):
-        by_student.setdefault(student_of(student), {})[cell] = Grade(score, bool(waits), of_tests)
+    for student, cell, score, waits, of_person, of_tests in db.execute(text(query), {"name": assignment}):
+        grade = Grade(score, bool(waits), of_person is not None, of_tests)
+        by_student.setdefault(student_of(student), {})[cell] = grade
     return by_student
 
 
@@ -240,6 +244,15 @@ class Lateness:
     def words(self) -> str:
         """The words for a table."""
         return f"late, {self.penalty:g} off" if self.penalty else "late" * self.late
+
+
+def times(db: Reader, assignment: str) -> dict[str, datetime | None]:
+    """Return the time of every submission of an assignment, in UTC without a time zone, by student."""
+    query = text(
+        f"SELECT student_id, submitted_assignment.timestamp AS came {OF_SUBMISSIONS} WHERE assignment.name = :name"
+    )
+    rows = db.execute(query.columns(came=DateTime), {"name": assignment})
+    return {student_of(student): came for student, came in rows}
 
 
 def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:

@@ -269,14 +269,15 @@ class Recorder:
         db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
 
-    def renew_penalties(self, assignment: str) -> None:
-        """Compute the penalties for late submission again: manual grading or an extension may have changed them."""
-        db = self.gradebook.db
+    def renew_lateness(self, assignment: str, times: dict[str, datetime]) -> None:
+        """Write times of submission, by student, and compute all penalties of an assignment again."""
+        db, times = self.gradebook.db, {id_in_gradebook(student): in_utc(when) for student, when in times.items()}
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)
         rows = rows.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         rows = rows.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
         for submission, submitted in db.execute(rows.where(Assignment.name == assignment)).all():
+            submission.timestamp = times.get(submission.student_id, submission.timestamp)
             self._penalties.assign(submission, submitted)
         db.commit()
 

@@ -93,7 +93,7 @@ def grade(
         task = Task(assignment.name, *texts, seed, limits, sandboxed, held_out, *known)
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
-        results, waiting = _look_through(course, assignment, key, regrade)
+        results, waiting = _look_through(course, assignment, key, seed, regrade)
         # Open the gradebook once, and only if there is something to record, because this takes seconds.
         open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
         for result in results:
@@ -120,7 +120,7 @@ def grade(
                     progress("submissions", done, len(jobs), result.state)
                     open_gradebook()
                     course.record(result, assignment)
-        course.renew_penalties(assignment)
+        course.renew_lateness(assignment)
     return sorted(results, key=lambda result: result.student)
 
 
@@ -144,9 +144,12 @@ class _Waiting:
 
 
 def _look_through(
-    course: Course, assignment: Assignment, of_grader: str, regrade: bool
+    course: Course, assignment: Assignment, of_grader: str, seed: int, regrade: bool
 ) -> tuple[list[Result], dict[str, _Waiting]]:
-    """Return the results that are known without grading, and the submissions to grade, by student."""
+    """Return the results that are known without grading, and the submissions to grade, by student.
+
+    All results have the seed of the run: a result of another seed is graded again, also after an interrupted regrade.
+    """
     in_gradebook = course.scores(assignment)
     results: list[Result] = []
     waiting: dict[str, _Waiting] = {}
@@ -173,7 +176,8 @@ def _look_through(
         files, renamed = course.read_files(student, assignment)
         content = digest_of_content(submission.data, files, submission.candidates)
         key = key_of(of_grader, content)
-        if kept is not None and kept.key == key and kept.state != "not graded" and not regrade:
+        same = kept is not None and kept.key == key and kept.seed in (None, seed)
+        if same and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
             waiting[student] = _Waiting(submission, files, renamed, key, content)

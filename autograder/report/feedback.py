@@ -56,7 +56,8 @@ def facts_of(
         points = float(sum(grade.score for grade in own_grades))
         unwritten = question.bonus and not points and all(map(is_unwritten, asked))
         part = dict(name=question.name, of=question.maximum, points=points, tests=tests)
-        part |= dict(waits=waits and not tests and not points, again=waits and bool(points))  # earlier points
+        earlier = any(grade.of_person for grade in own_grades)
+        part |= dict(waits=waits and not tests and not earlier, again=waits and (earlier or bool(points)))
         parts.append(part | dict(bonus=question.bonus, unwritten=unwritten))
     costs: dict[str, float] = {}
     bonus_cells = {name for question in questions if question.bonus for name in question.cells}
@@ -154,7 +155,7 @@ def cells_of(
                 id=name,
                 html=html,
                 folded=folded,
-                points="waits" if grade and grade.waits else points,
+                points="waits" if grade and grade.waits and not grade.of_person else points,
                 comment=comments.get(name),
                 outputs=[part for output in outputs for part in _shown(output)],
             )

@@ -50,11 +50,12 @@ class Answer:
     unnamed: str  # message of a failed test that named no mistake
     bonus: bool = False
     untouched: bool = False  # a written question left as released: nbgrader gives 0 for it
+    of_person: bool = False  # whether a person gave points, 0 too; after a regrade they wait to be confirmed
 
     @property
     def given(self) -> bool:
         """Whether there is a number to show. Points of a waiting answer are from an earlier grading, not final."""
-        return not (self.waiting or self.bonus) or self.points > 0
+        return not (self.waiting or self.bonus) or self.points > 0 or self.of_person
 
 
 @dataclass
@@ -184,7 +185,8 @@ def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list
     own_grades = [grades.get(cell, gradebook.Grade(0.0, True)) for cell in question.cells]
     points, waiting = sum(each.score for each in own_grades), sum(each.waits for each in own_grades)
     # nbgrader itself sets the points of a written question only if it is empty, to 0; a person may change them
-    untouched = question.written and not points and any(each.of_tests is not None for each in own_grades)
+    of_person = any(each.of_person for each in own_grades)
+    untouched = question.written and not (points or of_person) and any(each.of_tests is not None for each in own_grades)
     failed = [check for check in checks if check["name"] in question.cells and not check["passed"]]
     failed = [check for check in failed if not (question.bonus and is_unwritten(check))]
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
@@ -197,6 +199,7 @@ def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list
         unnamed[0] if unnamed else "",
         question.bonus,
         untouched,
+        of_person,
     )
 
 

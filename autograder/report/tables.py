@@ -43,7 +43,8 @@ def _lost(question: Question, answer: Answer) -> str:
     if question.bonus or not answer.given:
         return ""
     if answer.waiting and answer.written:  # the points are from an earlier grading
-        return f"{question.name} waits"
+        earlier = f"{answer.points:g}/{question.maximum:g}, to confirm"
+        return f"{question.name} {earlier if answer.of_person else 'waits'}"
     if answer.untouched:
         return f"{question.name} not written"
     return f"{question.name} {answer.points:g}/{question.maximum:g}" if answer.points != question.maximum else ""

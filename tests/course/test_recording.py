@@ -189,7 +189,7 @@ def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment:
     sys.modules.pop("hourly_penalty", None)
     grade_manually(course, assignment)
     before = course.scores(assignment)
-    course.renew_penalties(assignment)
+    course.renew_lateness(assignment)
     assert course.scores(assignment) == before
     with course.gradebook() as gradebook:
         scores = {s.student.id: s.score for s in gradebook.assignment_submissions(assignment.name)}
@@ -218,7 +218,7 @@ def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignmen
     write_atomically(course.root / "hourly_penalty.py", plugin)
     sys.modules.pop("hourly_penalty", None)
     with pytest.raises(GradebookError) as failed:
-        course.renew_penalties(assignment)
+        course.renew_lateness(assignment)
     assert said in str(failed.value) and "\n" not in str(failed.value)
 
 

@@ -229,7 +229,7 @@ def test_terminal_tells_what_was_not_written_from_what_was_graded(tmp_path: Path
     console = Console(file=io.StringIO(), width=160)
     console.print(scores_table_of(course, assignment, [outcome]))
     (line,) = [line for line in console.file.getvalue().splitlines() if "ada" in line]
-    assert "why_scale not written, row_of_the_map 0/1, graph_network waits" in line
+    assert "why_scale not written, row_of_the_map 0/1, graph_network 1/2, to confirm" in line
     (row,) = scores_table(course, assignment, [outcome])
     assert (row["why_scale"], row["row_of_the_map"], row["graph_network"], row["waiting"]) == (0, 0, 1, 1)
 

@@ -1,0 +1,187 @@
+"""Record what the grader decides and says, so that every later version can be compared with it.
+
+    .venv/bin/python tests/golden/record.py [NAME …]      writes these files again: verdicts_attention, damaged, …
+
+A change of words or of decisions is one difference of these files, which a person reads before it is committed.
+
+- verdicts_STEM.txt: for each known mistake, each right answer and 40 mutations of each exercise, the message of the visible
+  test and of each hidden stage, on two seeds. The message of a known mistake is written {M6}. If two seeds differ only in
+  numbers, the first is kept.
+- classes.txt: the results of the sample classes, and the top of their feedback.
+- damaged.txt: 2,000 notebooks after what editors, systems and people do to them: receipts, questions, and work that does not
+  arrive.
+"""
+
+import contextlib
+import difflib
+import io
+import math
+import random
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [
+    str(ROOT),
+    *(str(ROOT / "tests" / part) for part in (".", "grade", "checks", "lms", "report", "sandbox")),
+]
+
+from bs4 import BeautifulSoup
+from conftest import ALL, assignment_of
+from test_repair_property import CHANGES, arrives, changed, others_of
+from test_visible_tests import said_of
+
+from autograder.course.course import Course
+from autograder.files import Unreadable, write_atomically
+from autograder.grade.grade import grade
+from autograder.grade.repair import OtherAssignment, repair_notebook
+from autograder.judge import catalogue
+from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
+from autograder.judge.line_measure import mutations_with_lines
+from autograder.report.feedback import write_feedback
+
+FOLDER = Path(__file__).parent
+SEEDS, MUTATIONS, NOTEBOOKS = (0, 1), 40, 2000
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+CLOSE = {"rel_tol": 0.05, "abs_tol": 1e-6}  # another processor rounds differently
+
+# --------------------------------------------------------------------------------------------------------- verdicts
+
+
+def functions_of(stem: str, each: Exercise) -> Iterator[tuple[str, Function]]:
+    """Yield the functions that are judged, each with its name."""
+    yield from each.mistakes().items()
+    yield from ((f"right: {style}", function) for style, function in right_answers_of(stem)[each.name].items())
+    mutations = list(mutations_with_lines(stem, each))
+    for mutation in random.Random(0).sample(mutations, min(MUTATIONS, len(mutations))):
+        if function := mutation.function():
+            yield f"{mutation.style}, line {mutation.lines[0]}: {mutation.change}", function
+
+
+def verdicts(stem: str, names: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield a line for each function and test that refuses it; a line without a test for a function that passes all."""
+    assignment = next(name for name, own in ALL.items() if own == stem)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        for each in exercises_of(stem).values():
+            if names and each.name not in names:
+                continue
+            for name, function in functions_of(stem, each):
+                said = dict(_said(assignment, each, function))
+                for test, text in said.items() or [("passes", "")]:
+                    yield _line(each.name, name, test, text)
+
+
+def _said(assignment: str, each: Exercise, function: Function) -> Iterator[tuple[str, str]]:
+    if visible := said_of(assignment, each, function):
+        yield "visible", str(visible)
+    kept: dict[str, str] = {}
+    for seed in SEEDS:
+        with seeded(seed):
+            for stage, error in each.failures(function, seed).items():
+                if NUMBER.sub("#", str(error)) != NUMBER.sub("#", kept.get(stage, "")):
+                    kept.setdefault(stage, str(error))
+                    yield f"{stage} {seed}", str(error)
+
+
+def _line(*parts: str) -> str:
+    text = " | ".join(parts)
+    for number, message in catalogue.MESSAGES.items():
+        text = text.replace(message, f"{{{number}}}")
+    text = text.partition(f"\n{catalogue.address_of_book()}")[0].replace("\n", " ⏎ ")
+    return re.sub(" +", " ", text).rstrip(" |")
+
+
+# ---------------------------------------------------------------------------------------------------------- classes
+
+
+def classes() -> Iterator[str]:
+    """Yield the results of the sample classes, and what their feedback says above the notebook."""
+    from sample_class import CLASSES, write_class
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name in CLASSES:
+            course, assignment = Course(Path(folder) / name), assignment_of(name)
+            write_class(course.root, name)
+            results = grade(course, assignment, seed=SEEDS[0])
+            write_feedback(course, assignment, results)
+            for result in sorted(results, key=lambda each: each.student):
+                yield _line(name, result.student, result.state, result.why)
+                yield from (_line(name, result.student, "receipt", text) for text in result.receipt)
+                yield from (_line(name, result.student, "question", text) for text in result.questions)
+                for check in result.checks:
+                    yield _line(name, result.student, check["name"], str(check["passed"]), check["message"])
+                page = course.feedback_page(result.student, assignment)
+                if page.exists():
+                    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+                    yield _line(name, result.student, "feedback", " ".join(soup.find(class_="verdict").text.split()))
+
+
+# ---------------------------------------------------------------------------------------------------------- damaged
+
+
+def damaged(count: int = NOTEBOOKS) -> Iterator[str]:
+    """Yield what the repair decides about notebooks after one to three changes."""
+    draw = random.Random(0)
+    for number in range(count):
+        name = draw.choice(sorted(ALL))
+        changes = [
+            (draw.choice(CHANGES), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(draw.randint(1, 3))
+        ]
+        yield _line(str(number), name, " ".join(change.__name__ for change, _, _ in changes), _decision(name, changes))
+
+
+def _decision(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> str:
+    work, assignment = changed(name, changes), assignment_of(name)
+    try:
+        repaired = repair_notebook(work.data, assignment.instructor, assignment.release, others_of(name), name)
+    except (Unreadable, OtherAssignment) as error:
+        return f"{type(error).__name__}: {error}"
+    said = [*(f"lost {each}" for each in arrives(repaired, work)), *repaired.questions, *repaired.receipt]
+    return " / ".join(said)[:2000]
+
+
+# -------------------------------------------------------------------------------------------------------- comparison
+
+RECORDS: dict[str, Callable[[], Iterator[str]]] = {
+    **{f"verdicts_{stem}": (lambda stem=stem: verdicts(stem)) for stem in ALL.values()},
+    "classes": classes,
+    "damaged": damaged,
+}
+
+
+def recorded(name: str) -> list[str]:
+    """Return the lines of a record."""
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def differences(before: list[str], now: list[str]) -> list[str]:
+    """Return the lines that differ by more than rounding, with their signs as in `diff`."""
+    known: dict[str, list[str]] = {}
+    for line in before:
+        known.setdefault(NUMBER.sub("#", line), []).append(line)
+    shown = [next((old for old in known.get(NUMBER.sub("#", line), []) if _is_close(old, line)), line) for line in now]
+    return [
+        line for line in difflib.unified_diff(before, shown, "recorded", "now", lineterm="", n=0) if line[0] in "+-"
+    ]
+
+
+def _is_close(one: str, other: str) -> bool:
+    pairs = zip(map(float, NUMBER.findall(one)), map(float, NUMBER.findall(other)), strict=True)
+    return all(math.isclose(a, b, **CLOSE) for a, b in pairs)
+
+
+def main(names: list[str]) -> None:
+    """Write the named records, or all."""
+    for name in names or RECORDS:
+        lines = list(RECORDS[name]())
+        write_atomically(FOLDER / f"{name}.txt", "\n".join(lines) + "\n")
+        print(f"written  tests/golden/{name}.txt, {len(lines)} lines", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
