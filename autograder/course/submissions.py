@@ -85,21 +85,7 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
     taken = choices[0].taken
     questions = [choice.question for choice in choices if choice.question]
     candidates = " ".join(choice.digest for choice in choices if choice.digest)
-    data = taken.read()
-    questions += _imported(data, [name for name, _ in sorted_files.others])
-    return Submission(data, _receipt(choices[0], f"{wanted.stem}.ipynb"), questions, candidates)
-
-
-def _imported(data: bytes, others: list[str]) -> list[str]:
-    """Ask about each file of Python that was submitted next to a notebook, and that the notebook imports."""
-    modules = {name: PurePosixPath(name).stem for name in others if name.endswith(".py")}
-    text = data.decode("utf-8", "replace") if modules else ""
-    return [
-        f"The notebook imports {short_name(name)}, which was submitted next to it. The grader runs the notebook alone. "
-        "Which points do the answers get?"
-        for name, module in list(modules.items())[:20]
-        if re.search(rf"\bfrom\s+{re.escape(module)}\b|(?<!\w )\bimport\s+{re.escape(module)}\b", text)
-    ]
+    return Submission(taken.read(), _receipt(choices[0], f"{wanted.stem}.ipynb"), questions, candidates)
 
 
 def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str, bytes | str], list[str]]:

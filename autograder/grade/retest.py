@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.cells import is_grade
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.compare import UNWRITTEN
@@ -47,17 +48,30 @@ class Judge:
         return run_test(cell, self.namespace, self.student)[0]
 
     def test(self, cell: NotebookNode) -> Tested:
-        """Run a test; return its outputs and its error."""
+        """Run a test; return its outputs and its error. Only a lost point asks a person."""
+        asked = len(self.student.questions)
+        outputs, error = self._test(cell)
+        if error is None or not is_grade(cell):
+            del self.student.questions[asked:]
+        else:
+            unwritten = str(error).endswith(UNWRITTEN) and "bonus" not in cell.metadata
+            for function in self._functions_in(cell):
+                self.student.ask_about(function, unwritten=unwritten)
+        return outputs, error
+
+    def _functions_in(self, cell: NotebookNode) -> tuple[str, ...]:
+        """Return the student's functions that a test names. A hidden test names our module of checks too."""
+        words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
+        return tuple(w for w in words if w.isidentifier() and isinstance(self.namespace.get(w), Function))
+
+    def _test(self, cell: NotebookNode) -> Tested:
         outputs, error = run_test(cell, self.namespace, self.student)
         reserved = _reserved(self.student.met)
         suspects = [each for each in self.student.ran if each.own and _does_more_than_define(each.source, reserved)]
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
         if not failed or not suspects or self.student.budget.is_late():
             return outputs, error
-        words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
-        functions = tuple(  # this leaves out the module of checks, which a hidden test names too
-            word for word in words if word.isidentifier() and isinstance(self.namespace.get(word), Function)
-        )
+        functions = self._functions_in(cell)
         if functions in self.wrong_functions:
             return outputs, error
         self.clean_run = self.clean_run or _CleanRun(self, [])

@@ -12,7 +12,8 @@ from nbformat import NotebookNode
 
 from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
-from autograder.grade.rest_of_cell import rest_after_error
+from autograder.grade.rest_of_cell import may_define_any_name, rest_after_error
+from autograder.missing import missing_in
 from autograder.recognition import definitions, only_defines
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
@@ -24,6 +25,8 @@ MAX_NAMES = 1000  # names that failed cells would have defined; a message says w
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
+CODE = (".py", ".ipynb")
+LACKS = re.compile(r"\b(\w{1,200})'? is not defined")
 OWN_ARGUMENT = re.compile(r"\b([a-z_A-Z]{1,50}) is called with `(\w{1,50})`, an argument that only your own")
 NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available")
 
@@ -63,6 +66,8 @@ class Session:
         self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
         self.questions: list[str] = []  # what a person has to decide if a test fails
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
+        self.lost_any: str | None = None  # the error of a cell that may define any name, such as `%run answers.py`
+        self.lost_code = False  # whether that cell runs a file of code, so that it may define answers
         self.agent_accesses: list[str] = []  # the ways in which code accessed the grader's agent, in words
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
@@ -111,6 +116,11 @@ class Session:
             self.failed.pop(name, None)
             if errors and len(self.failed) < MAX_NAMES:
                 self.failed[name] = errors[-1]
+        missing = missing_in(errors[-1]) if errors else ""
+        if missing and may_define_any_name(cell.source, outputs):
+            code = missing.endswith(CODE) or "*" in definitions(cell.source)
+            self.lost_any = errors[-1] if code or not self.lost_any else self.lost_any
+            self.lost_code = self.lost_code or code
         # Released code fails only because of an answer.
         rest = None if cell.released else rest_after_error(cell.source, outputs)
         if rest and len(self.left_out) < MAX_LEFT_OUT:
@@ -203,11 +213,37 @@ class Session:
         if NO_GPU.search(text):
             self._ask("An answer needs a GPU, which the grader does not have. Is it correct?")
             return reply | {"text": "the grader has no GPU; create tensors on the device of the arguments"}
-        name = re.search(r"\b(\w+)'? is not defined", text)
-        cause = self.failed.get(name[1]) if name else None
+        cause = self._cause_of(text)
+        self._ask_if_missing(called, cause or f"{''.join(reply['error'][:1])[:100]}: {text}")
         if not cause:
             return reply
         return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {cause}"}
+
+    def ask_about(self, name: str, *, unwritten: bool) -> None:
+        """Note a question about a failed answer if a cell that defines it failed because something is missing here.
+
+        Args:
+            name: The answer. A cell before the failed one may have defined it, so no error says what is missing.
+            unwritten: Whether it is still the template. Then a cell such as `%run answers.py` may define it.
+        """
+        if name in self.failed or (unwritten and self.lost_code):
+            self._ask_if_missing(name, self._cause_of(f"{name} is not defined") or "")
+
+    def _ask_if_missing(self, answer: str, error: str) -> None:
+        if missing := missing_in(error):
+            which = "which is not installed here, and not in the submitted notebook"
+            self._ask(f"{answer} needs {missing}, {which}. Is {answer} correct?")
+
+    def _cause_of(self, text: str) -> str | None:
+        """Return the error of the failed cell because of which a name is not defined; None if there is none.
+
+        The cell may have failed because it lacks a name that an earlier failed cell defines.
+        """
+        cause, seen = None, set[str]()
+        while (lacks := LACKS.search(text)) and lacks[1] not in seen:
+            seen.add(lacks[1])
+            cause = text = self.failed.get(lacks[1]) or self.lost_any or cause or ""
+        return cause or None
 
     def _ask(self, question: str) -> None:
         if question not in self.questions and len(self.questions) < MAX_LEFT_OUT:

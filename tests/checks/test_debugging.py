@@ -463,6 +463,28 @@ def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignme
     assert {check.name: check.message for check in found.checks if not check.passed} == {}
 
 
+@pytest.mark.parametrize("place", ["cell", "test"])
+def test_test_that_needs_what_is_missing_is_asked_about(debugging: Assignment, place: str) -> None:
+    """Is a person asked about a test that imports what is not here, and is the reason the whole message?"""
+
+    def compare_with_attend(notebook):
+        rewrite(notebook, "test_attention", "assert torch.equal(candidate(*one)[0], attend(*one)[0])")
+        before = "def test" if place == "cell" else "    assert torch"
+        indent = "" if place == "cell" else "    "
+        cell = answer(notebook, "test_attention")
+        cell.source = cell.source.replace(
+            before, f"{indent}from multihead import attend\n{indent}one = torch.ones(3, 1, 1, 2, 2)\n{before}", 1
+        )
+
+    found = done(debugging, compare_with_attend)
+    (question,) = found.questions
+    assert question.startswith("test_attention needs multihead, which is not installed here")
+    failed = [check for check in found.checks if not check.passed]
+    assert failed and all(check.name.startswith("test_attention") for check in failed)
+    assert all(check.mistake is None and "No module named 'multihead'" in check.message for check in failed)
+    assert not any("right attention" in check.message for check in failed)
+
+
 def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -> None:
     """Does submit-check print one line for each exercise, although one of them is called test_attention?"""
     assignment, receipt, said, _ = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)

@@ -1,8 +1,6 @@
 """Do careless habits of students cost nothing but their own mistakes?"""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -10,8 +8,7 @@ from conftest import ALL, EXERCISES, SEED, repaired
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in, rewrite
 
-from autograder.course.course import Assignment, Course
-from autograder.files import write_atomically
+from autograder.course.course import Assignment
 from autograder.grade.execute import execute
 from autograder.grade.grade import load_assignment
 
@@ -162,15 +159,91 @@ def test_code_in_the_set_up_cell_runs(name: str) -> None:
     assert (added.cell_type, added.source) == ("code", "import fractions")
 
 
-def test_module_next_to_the_notebook_is_asked_about(
-    assignment: Assignment, perfect: NotebookNode, tmp_path: Path
+def bring(notebook: NotebookNode, name: str, form: str) -> None:
+    """Let an answer need something that the grader does not have."""
+    cell = answer(notebook, name)
+    cell.source = form.replace("ANSWER", cell.source)
+
+
+# What is missing, and forms of an answer that need it
+MISSING = {
+    "a_package": [
+        "from a_package import faster\n\n\n@faster\nANSWER",
+        "!pip install a_package\nimport a_package as p\nfast = p.jit(parallel=True)\n\n\n@fast\nANSWER",
+        "def later():\n    return 1\n\n\nfrom a_package import *\n\n\n@faster\nANSWER",
+        "ANSWER\n\n\nexact = {name}\n\n\ndef {name}(*args, **keywords):\n    import a_package\n"
+        "    return a_package.check(exact)(*args, **keywords)",
+    ],
+    "my_answers.py": [
+        "%run my_answers.py",
+        "%load my_answers.py",
+        'exec(open("my_answers.py").read())',
+        "from pathlib import Path\nif True:\n    exec(Path('my_answers.py').read_text())",
+    ],
+    "my_answers": [
+        "import sys\nsys.path.append('/content/drive')\nfrom my_answers import {name}",
+        "%run -m my_answers",
+        "import importlib\n{name} = importlib.import_module('my_answers').{name}",
+        "from my_answers import *",
+    ],
+    "/content/drive/table.npy": [
+        "table = np.load('/content/drive/table.npy')\nANSWER\n\n\nexact = {name}\n\n\ndef {name}(*args, **keywords):\n"
+        "    return table[0] and exact(*args, **keywords)",
+        "ANSWER\n\n\nexact = {name}\n\n\ndef {name}(*args, **keywords):\n    open('/content/drive/table.npy')",
+        "with open('/content/drive/table.npy') as file:\n    {name} = file.read()",
+        "%run /content/drive/table.npy",
+    ],
+}
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_what_is_missing_here_is_asked_about(missing: str, assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a person asked about each answer that needs a package or a file of the student, with its name?"""
+    for name, form in zip(EXERCISES, MISSING[missing], strict=True):
+        bring(perfect, name, form.replace("{name}", name))
+    done = execute(repaired(perfect, assignment).notebook, SEED)
+    failed = {check.name.rpartition("_")[0] for check in done.checks if not check.passed}
+    assert failed >= set(EXERCISES)
+    assert sorted(each.partition(" here,")[0] for each in done.questions) == sorted(
+        f"{name} needs {missing}, which is not installed" for name in EXERCISES
+    )
+
+
+def test_missing_package_of_a_helper_is_named(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is the package named that a helper of an answer needs, and not those that no failing answer needs?"""
+    add_cell(perfect, "@a_package.jit\ndef largest(x):\n    return x.max()", "setup")
+    add_cell(perfect, "from unused import anything\n%load_ext unused_magic\nimport a_package", "setup")
+    change(perfect, "softmax", "    shifted = ", "    largest(scores)\n    shifted = ")
+    done = execute(repaired(perfect, assignment).notebook, SEED)
+    (question,) = done.questions
+    assert question.startswith("softmax needs a_package, which is not installed here")
+    said = [check.message for check in done.checks if check.name.startswith("softmax_")]
+    assert said and all("ended with ModuleNotFoundError: No module named 'a_package'" in each for each in said)
+
+
+def test_missing_package_that_no_failing_answer_needs(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is nobody asked about a missing package, file or magic if the answers work without it, or fail for another reason?"""
+    bring(perfect, "softmax", "from a_package import faster\n%a_magic on\nANSWER")
+    bring(perfect, "attention", "%%a_magic\nANSWER")
+    add_cell(perfect, "%run my_answers.py\nimport my_answers\nmy_answers.plot(softmax)", "softmax")
+    change(perfect, "self_attention", "return ", "return 2 * ")
+    done = execute(repaired(perfect, assignment).notebook, SEED)
+    failed = {check.name.rpartition("_")[0] for check in done.checks if not check.passed}
+    assert failed & set(EXERCISES) == {"self_attention"}
+    assert done.questions == []
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [("%run my_answers.py", "my_answers.py"), ("from my_answers import *", "my_answers"),
+     ("from my_answers import attention", "my_answers")],
+)  # fmt: skip
+def test_missing_file_that_may_replace_an_answer(
+    source: str, missing: str, assignment: Assignment, perfect: NotebookNode
 ) -> None:
-    """Is a person asked about a file of Python that a notebook imports, and not about one that it does not?"""
-    add_cell(perfect, "from my_utils import widths", "softmax")
-    folder = tmp_path / "submitted" / "ada" / assignment.name
-    folder.mkdir(parents=True)
-    write_atomically(folder / "attention.ipynb", json.dumps(perfect))
-    for name in ("my_utils.py", "widths.py"):
-        write_atomically(folder / name, "widths = 3\n")
-    (question,) = Course(tmp_path).read_submission("ada", assignment).questions
-    assert question.startswith("The notebook imports my_utils.py")
+    """Is a person asked if an answer is still the template, or fails, and a later cell takes it from a missing file?"""
+    answer(perfect, "attention").source = answer(assignment.release, "attention").source
+    add_cell(perfect, source, "attention")
+    done = execute(repaired(perfect, assignment).notebook, SEED)
+    (question,) = done.questions
+    assert question.startswith(f"attention needs {missing}, which is not installed here")

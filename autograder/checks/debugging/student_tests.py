@@ -19,6 +19,7 @@ from autograder.judge import catalogue
 from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.judge.exercise import Exercise, Function
 from autograder.judge.mistake import mistake_of
+from autograder.missing import missing_in
 from autograder.sandbox.guest.unwritten import unwritten
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.likeness import try_on
@@ -217,8 +218,11 @@ class ExerciseInTests(Exercise):
             return
         if verdicts.unwritten:
             raise WrongAnswer(f"{self.name}: {UNWRITTEN}")
-        if len(verdicts.refused) == len(ATTEND) and {*verdicts.refused.values()} == {UNDEFINED}:
-            raise WrongAnswer(UNDEFINED)
+        errors = {*verdicts.refused.values()}
+        if len(verdicts.refused) == len(ATTEND) and len(errors) == 1:
+            error = errors.pop()
+            if error == UNDEFINED or missing_in(error):  # the test judged no function
+                raise WrongAnswer(error)
         raise WrongAnswer(self._message(stage, verdicts), self._name(verdicts))
 
     def _name(self, verdicts: Verdicts) -> str:

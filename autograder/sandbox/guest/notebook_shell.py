@@ -122,6 +122,10 @@ class NotebookShell(InteractiveShell):
         content = {"ename": str(etype.__name__), "evalue": said, "traceback": stb}
         OUTPUTS.add("error", content, len(content["evalue"]) + sum(map(len, stb)))
 
+    def show_usage_error(self, exc: BaseException) -> None:
+        """Show a magic that is not installed as an error with its line, so that the rest of the cell can run."""
+        self._showtraceback(type(exc), exc, self.InteractiveTB.structured_traceback(type(exc), exc, exc.__traceback__))
+
     def should_run_async(self, raw_cell: str, **how: object) -> bool:
         """Run each cell within an event loop, as Jupyter does. A cell that another cell runs is in the loop already."""
         return asyncio._get_running_loop() is None or super().should_run_async(raw_cell, **how)
