@@ -3,7 +3,7 @@
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from nbformat import NotebookNode
@@ -177,3 +177,26 @@ def other_assignment(
         if count > most and (few == 0 or (4 * few <= len(ours) and 2 * count >= len(theirs) and count > 3 * few)):
             best, most = assignment, count
     return best
+
+
+def code_in(notebook: NotebookNode) -> frozenset[str]:
+    """Return the texts of a notebook's code cells. They identify a chapter, whose prose has other links in each course."""
+    return frozenset(cell.source.strip() for cell in notebook.cells if cell.cell_type == "code")
+
+
+def chapter_of(submitted: list[Cell], here: Mapping[str, bool], chapters: Mapping[str, Collection[str]]) -> str | None:
+    """Return the chapter of the book that was submitted instead of an exercise; None if it is none.
+
+    Chapters define the same names as exercises, and some have the name of an exercise's file.
+
+    Args:
+        submitted: The notebook's cells.
+        here: The cell names of the exercise, from `names_in`. A chapter has no cell with such a name.
+        chapters: The code cells of each chapter, from `code_in`. The notebook has at least half of them unchanged.
+    """
+    if any(not here.keys().isdisjoint(cell.names) for cell in submitted):
+        return None
+    code = {cell.source.strip() for cell in submitted if cell.kind == "code"}
+    shares = {name: len(code & theirs) / max(1, len(theirs)) for name, theirs in chapters.items()}
+    best = max(shares, key=lambda name: shares[name], default=None)
+    return best if best is not None and shares[best] >= 0.5 else None

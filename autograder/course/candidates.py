@@ -21,7 +21,7 @@ from autograder.files import Unreadable, is_notebook, kind_of, printable
 from autograder.imports import ROOT
 from autograder.notebooks import read_notebook
 from autograder.publish.generated import exercise_of, sources
-from autograder.recognition import definitions, is_answer, name_of, names_in, other_assignment
+from autograder.recognition import chapter_of, code_in, definitions, is_answer, name_of, names_in, other_assignment
 
 MAX_CANDIDATES = 50  # notebooks of one student that are read, at most
 REFUSED = "refused.txt"  # file in a submission's folder: why `autograder collect` could take nothing
@@ -117,7 +117,7 @@ class Wanted:
         """Whether a path leads into the folder of another assignment, or to a chapter of a copy of the course."""
         folders = path.split("/")[:-1]
         for above, name in pairwise(["", *folders]):
-            if name != self.assignment and (above == "exercises" or name in _assignments()):
+            if name != self.assignment and (above == "exercises" or name in assignments()):
                 return True
         return folders[-1:] == ["book"]
 
@@ -182,12 +182,9 @@ class Wanted:
                 result.others.append((path, NO_NOTEBOOK))
             else:
                 before = len(result.notebooks), len(result.files)
-                for inner in unpack(path, member.read()):
-                    parts = inner.path.split("/")
-                    if not (
-                        inner.path.endswith("/") or any(part.startswith(("._", ".ipynb", "__MACOSX")) for part in parts)
-                    ):
-                        self._sort(inner, result, packed=True)
+                self._sort_packed(
+                    [inner for inner in unpack(path, member.read()) if not _is_litter(inner.path)], result
+                )
                 if before == (len(result.notebooks), len(result.files)):
                     result.others = [each for each in result.others if not each[0].startswith(f"{path}/")]
                     result.others.append((path, NO_NOTEBOOK))
@@ -197,6 +194,19 @@ class Wanted:
                 result.notebooks.append(Candidate(path, failing_reader(why), candidate.when))
             else:
                 result.others.append((path, why))
+
+    def _sort_packed(self, inner: list[Member], result: SortedFiles) -> None:
+        """Add the files of an archive to their groups. It may hold the whole course: see `belongs_elsewhere`."""
+        found = SortedFiles()
+        away = [member for member in inner if self.belongs_elsewhere(member.path)]
+        for member in (member for member in inner if member not in away):
+            self._sort(member, found, packed=True)
+        for member in [] if found.notebooks else away:
+            self._sort(member, found, packed=True)
+        result.notebooks += found.notebooks
+        result.others += found.others
+        for name, group in found.files.items():
+            result.files.setdefault(name, []).extend(group)
 
     def choose(self, candidates: list[Candidate], decided: dict[str, str] | None = None) -> Choice:
         """Say which notebook counts.
@@ -307,7 +317,7 @@ class _Content:
         self.file, self.fit = candidate, wanted.fit(candidate.name)
         self.cells = self.changed = self.work = 0
         self.answers: frozenset[str] = frozenset()  # the texts of the cells that answer something
-        self.elsewhere: str | None = None  # the other assignment to which the notebook belongs
+        self.elsewhere: str | None = None  # which other assignment's notebook, or which chapter, it is
         self.why = ""  # why it cannot be read
         try:
             data = candidate.read()
@@ -336,8 +346,12 @@ class _Content:
             prompt = is_answer(cell) and is_text  # all prompts have the same words
             self.changed += answered
             self.cells += answered or known or (cell.source.strip() in texts and not prompt)
-        others = {name: names for name, names in _assignments().items() if name != wanted.assignment}
-        self.elsewhere = other_assignment(cells, names_in(wanted.release), others)
+        here = names_in(wanted.release)
+        others = {name: names for name, names in assignments().items() if name != wanted.assignment}
+        if chapter := chapter_of(cells, here, chapters()):
+            self.elsewhere = f"the chapter {chapter}"
+        elif other := other_assignment(cells, here, others):
+            self.elsewhere = f"the notebook of {other}"
 
     @property
     def is_solved(self) -> bool:
@@ -347,7 +361,7 @@ class _Content:
         """Describe in words what the candidate holds."""
         if self.why:
             return f"{short_name(self.file.name)}: it cannot be read: {self.why}"
-        of_other = f"; it is the notebook of {self.elsewhere}" if self.elsewhere else ""
+        of_other = f"; it is {self.elsewhere}" if self.elsewhere else ""
         name = short_name(self.file.name)
         return f"{name}: {self.cells} cells of the assignment, {self.changed} answers changed{of_other}"
 
@@ -371,7 +385,7 @@ def _reason_against(each: _Content, taken: _Content) -> str:
     if each.file.digest == taken.file.digest:
         return f"it is the same file as {short_name(taken.file.name)}"
     if each.elsewhere and not taken.elsewhere:
-        return f"it is the notebook of {each.elsewhere}; {counts}"
+        return f"it is {each.elsewhere}; {counts}"
     if each.file.older:
         return f"{short_name(taken.file.name)} is a later attempt"
     if not each.changed and taken.changed:
@@ -388,13 +402,24 @@ def nothing_found(files: Iterable[tuple[str, str]]) -> str:
 
 
 @cache
-def _assignments() -> dict[str, dict[str, bool]]:
+def assignments() -> dict[str, dict[str, bool]]:
     """Return all assignments, each with the names of its cells and whether they are answers."""
     names_of = {}
     for source in sources():
         path = ROOT / exercise_of(source)
         names_of[source.parent.name] = names_in(nbformat.read(path, as_version=4)) if path.exists() else {}
     return names_of
+
+
+@cache
+def chapters() -> dict[str, frozenset[str]]:
+    """Return the code cells of each chapter of the book, by the chapter's name."""
+    return {path.stem: code_in(nbformat.read(path, as_version=4)) for path in sorted(ROOT.glob("book/*.ipynb"))}
+
+
+def _is_litter(path: str) -> bool:
+    """Whether an archive's entry is a folder, or a file that macOS or Jupyter made."""
+    return path.endswith("/") or any(part.startswith(("._", ".ipynb", "__MACOSX")) for part in path.split("/"))
 
 
 def _kind(path: str) -> str:

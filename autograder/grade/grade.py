@@ -16,17 +16,16 @@ from typing import Any
 import nbformat
 from pebble import ProcessExpired
 
+from autograder.course.candidates import assignments, chapters
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import InstallationError, Workers, call
-from autograder.imports import ROOT
 from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
 from autograder.publish.build import load_notebooks
-from autograder.recognition import names_in
 from autograder.sandbox.host.bubblewrap import check_sandbox, remove_leftovers
 from autograder.sandbox.host.limits import Limits
 
@@ -89,7 +88,8 @@ def grade(
         seed = _seed_of_run(course, assignment, seed, regrade)
         held_out = _checkpoint(assignment).held_out(data) if assignment.files else None
         texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-        known = _other_assignments(assignment.name), course.earlier_texts(assignment)
+        others = {name: names for name, names in assignments().items() if name != assignment.name}
+        known = others, course.earlier_texts(assignment), chapters()
         task = Task(assignment.name, *texts, seed, limits, sandboxed, held_out, *known)
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
@@ -225,13 +225,6 @@ def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regra
     seed = secrets.randbits(31) if seed is None else seed
     write_atomically(path, json.dumps({"seed": seed}) + "\n")
     return seed
-
-
-def _other_assignments(name: str) -> dict[str, dict[str, bool]]:
-    """Return the cell names of the other assignments, because these names identify their notebooks."""
-    folder = ROOT / "exercises"
-    notebooks = {path.parent.name: nbformat.read(path, 4) for path in sorted(folder.glob("*/*.ipynb"))}
-    return {other: names_in(notebook) for other, notebook in notebooks.items() if other != name}
 
 
 def _checkpoint(assignment: Assignment) -> Any:

@@ -59,7 +59,13 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
     """
     try:
         repaired = repair_notebook(
-            job.data, _read(task.instructor), _read(task.release), task.others, task.assignment, task.earlier
+            job.data,
+            _read(task.instructor),
+            _read(task.release),
+            task.others,
+            task.assignment,
+            task.earlier,
+            task.chapters,
         )
     except OtherAssignment as error:
         return {"state": "unreadable", "why": str(error), "questions": [str(error)]}

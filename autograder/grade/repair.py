@@ -6,7 +6,7 @@ The locked cells come from the instructor's notebook, and the student's code com
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
 
 import nbformat
@@ -18,7 +18,16 @@ from autograder.grade.layout import Item, in_submitted_order, same_code
 from autograder.grade.match import Match, Matching, is_similar, names_defined, words_of
 from autograder.grade.texts import NOT_RUN, place_texts
 from autograder.notebooks import Cell, Notebook, read_notebook
-from autograder.recognition import definitions, in_words, is_answer, name_of, names_in, other_assignment, parsed
+from autograder.recognition import (
+    chapter_of,
+    definitions,
+    in_words,
+    is_answer,
+    name_of,
+    names_in,
+    other_assignment,
+    parsed,
+)
 
 MAX_RECEIPT = 200  # entries
 EARLIER = "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
@@ -31,7 +40,7 @@ COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from goog
 
 
 class OtherAssignment(Unreadable):
-    """The notebook belongs to another assignment; the message says which."""
+    """The notebook belongs to another assignment, or is a chapter of the book; the message says which."""
 
 
 @dataclass
@@ -52,6 +61,7 @@ def repair_notebook(
     others: Mapping[str, Mapping[str, bool]] | None = None,
     submitted_as: str = "another assignment",
     earlier: Set[str] = frozenset(),
+    chapters: Mapping[str, Collection[str]] | None = None,
 ) -> Repaired:
     """Put a submission's work into the released cells.
 
@@ -63,10 +73,11 @@ def repair_notebook(
         others: The cell names of other assignments, from `names_in`, by the assignments' names.
         submitted_as: The name of this assignment.
         earlier: Texts of the cells of earlier releases. Such a text is not the student's work.
+        chapters: The code cells of each chapter of the book, from `code_in`, by the chapters' names.
 
     Raises:
         Unreadable: the file cannot be read as a notebook.
-        OtherAssignment: it is the notebook of another assignment.
+        OtherAssignment: it is the notebook of another assignment, or a chapter of the book.
     """
     names, texts = {name_of(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
     answers = {name_of(cell) for cell in release.cells if is_answer(cell)}
@@ -76,6 +87,8 @@ def repair_notebook(
         return known or not answers.isdisjoint(names_defined(cell))
 
     submitted = read_notebook(data, belongs)
+    if chapter := chapter_of(submitted.cells, names_in(release), chapters or {}):
+        raise OtherAssignment(f"This is the chapter {chapter} of the book, not the exercise {submitted_as}.")
     other = other_assignment(submitted.cells, names_in(release), others or {})
     if other is not None:
         raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")

@@ -19,6 +19,7 @@ class Task:
     held_out: Any = None  # the images on which a file of weights is judged: a `checkpoint.HeldOut`
     others: dict[str, dict[str, bool]] = field(default_factory=dict)  # `recognition.names_in` of each other assignment
     earlier: frozenset[str] = frozenset()  # texts of cells of earlier releases
+    chapters: dict[str, frozenset[str]] = field(default_factory=dict)  # `recognition.code_in` of each chapter
 
 
 @dataclass(frozen=True)

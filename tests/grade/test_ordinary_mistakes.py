@@ -10,10 +10,12 @@ from fuzzing import steps
 from nbformat import NotebookNode
 from sample_class import answer, change
 
+from autograder.course.candidates import chapters
 from autograder.course.course import Assignment
 from autograder.grade.job import grade_one
 from autograder.grade.repair import OtherAssignment
 from autograder.grade.task import Job, Task
+from autograder.imports import ROOT
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
 
@@ -159,6 +161,28 @@ def test_the_notebook_of_another_assignment_is_named(assignment: Assignment) -> 
     others = {name: names_in(assignment_of(name).release) for name in ALL if name != NAME}
     with pytest.raises(OtherAssignment, match="notebook of 2_multihead, submitted as 1_attention"):
         repaired(other, assignment, others=others, submitted_as=NAME)
+
+
+@pytest.mark.parametrize("chapter", ["attention", "softmax", "looking_inside"])
+def test_a_chapter_is_named(chapter: str, assignment: Assignment) -> None:
+    """Is a chapter that a student ran and changed named as one, also if its cells lost their ids?"""
+    notebook = nbformat.read(ROOT / "book" / f"{chapter}.ipynb", 4)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+    notebook.cells[3].source += " My note"
+    notebook.cells.append(nbformat.v4.new_code_cell("print(softmax(np.ones(3)))"))
+    with pytest.raises(OtherAssignment, match=f"This is the chapter {chapter} of the book, not the exercise {NAME}"):
+        repaired(notebook, assignment, submitted_as=NAME, chapters=chapters())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_exercise_is_no_chapter(name: str) -> None:
+    """Is an exercise graded as one, also if the student wrote much of a chapter into it?"""
+    assignment = assignment_of(name)
+    work = nbformat.from_dict(assignment.release)
+    chapter = nbformat.read(ROOT / "book" / "attention.ipynb", 4)
+    work.cells += [cell for cell in chapter.cells if cell.cell_type == "code"]
+    repaired(work, assignment, submitted_as=name, chapters=chapters())
 
 
 HOSTILE = {

@@ -2,11 +2,12 @@
 
 import nbformat
 import pytest
-from conftest import NAME, assignment_of
+from conftest import ALL, NAME, assignment_of
 from downloads import ADA, answered, outcomes, submitted, write_zip
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.files import Unreadable
+from autograder.imports import ROOT
 from autograder.lms.collect import MAX_LISTED, collect
 
 SOLVED = answered(softmax="1", attention="2")
@@ -81,6 +82,28 @@ def test_a_notebook_in_the_folder_of_another_assignment_counts_if_it_is_the_only
     said = collected({f"{folder}/attention.ipynb": SOLVED} | other | own)
     assert said == dict.fromkeys(said, "left alone") | dict.fromkeys(own or [f"{folder}/attention.ipynb"], "collected")
     assert submitted(course) == {"ada": OTHER if other_too else SOLVED}
+
+
+@pytest.mark.parametrize("top", ["", "attention-course-main/"])
+def test_an_archive_of_the_whole_course_gives_its_exercise(
+    top: str, collected, course: Course, assignment: Assignment, tmp_path
+) -> None:
+    """Is the exercise's notebook taken from an archive that holds chapters and other exercises, without a question?"""
+    files = {f"{top}{path.relative_to(ROOT)}": path.read_bytes() for path in ROOT.glob("book/*.ipynb")}
+    files |= {f"{top}exercises/{name}/{name[2:]}.ipynb": OTHER for name in ALL}
+    files |= {f"{top}exercises/{NAME}/attention.ipynb": SOLVED, f"{top}README.md": b"# The course"}
+    said = collected({f"{ADA}/work.zip": write_zip(tmp_path / "inner.zip", files).read_bytes()})
+    assert "collected" in said.values() and NEEDS_A_LOOK not in said.values()
+    assert submitted(course) == {"ada": SOLVED}
+    assert course.read_submission("ada", assignment).questions == []
+
+
+def test_a_chapter_next_to_the_exercise_loses(collected, course: Course, assignment: Assignment) -> None:
+    """Is the exercise taken without a question if a chapter was submitted with it, whatever their names are?"""
+    chapter = (ROOT / "book" / "attention.ipynb").read_bytes()
+    said = collected({f"{ADA}/attention.ipynb": chapter, f"{ADA}/mine.ipynb": SOLVED})
+    assert said == {f"{ADA}/attention.ipynb": "left alone", f"{ADA}/mine.ipynb": "collected"}
+    assert course.read_submission("ada", assignment).questions == []
 
 
 def test_two_solved_ones_are_kept_and_asked_about(
