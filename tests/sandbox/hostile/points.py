@@ -189,6 +189,7 @@ for cell in json.load(open(COURSE + "/submitted/b-good/1_attention/attention.ipy
 return globals()[name](*arguments)
 """),
         EVERYTHING,
+        LOOK,  # the answers need a file that is not there
         on=FIRST,
     ),
     Attack(
