@@ -91,6 +91,30 @@ def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
     assert kernel.reached == []
 
 
+def test_frames_that_python_gives_end_below_the_agent(start: Callable[..., Kernel]) -> None:
+    """Do the handler of a signal and the frames of a task show nothing of the agent, and is nobody asked about them?"""
+    source = """
+    import asyncio, signal
+    frames = []
+    async def stack():
+        return asyncio.current_task().get_stack()
+    signal.signal(signal.SIGALRM, lambda number, frame: frames.append(frame))
+    signal.raise_signal(signal.SIGALRM)
+    count = len(frames)
+    frames += await stack()
+    frames += asyncio.current_task().get_stack()
+    files = set()
+    while frames:
+        frame = frames.pop()
+        files.add(frame.f_code.co_filename)
+        frames += [frame.f_back] * (frame.f_back is not None)
+    print(json.dumps([count, [file for file in files if file.startswith("/grader")]]))
+    """
+    kernel = start()
+    assert told(kernel, source) == [1, []]
+    assert kernel.reached == []
+
+
 def test_own_memory_is_no_file(start: Callable[..., Kernel]) -> None:
     """Is opening the memory of the student's process refused by every path, link and folder, and from its child processes?"""
     source = """

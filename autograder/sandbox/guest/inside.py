@@ -209,7 +209,7 @@ def _record(request: dict, namespace: dict) -> dict:
     if ended is not None:
         ended.__exit__()
     if request["on"]:
-        RECORDERS.append(Recorder(namespace, request["left_alone"]).__enter__())
+        RECORDERS.append(Recorder(namespace, request["left_alone"], out_of_reach.closed).__enter__())
         return {}
     return {"value": ended.record()} if ended else {}
 

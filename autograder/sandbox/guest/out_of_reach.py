@@ -9,6 +9,7 @@ This file has no class with methods, and the code that does the work is in neste
 function leads to every name in its file, and Python lists all classes.
 """
 
+import _signal
 import builtins
 import ctypes
 import dis
@@ -52,6 +53,8 @@ FRAMES = {"tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # attributes that hol
 HARMLESS = {"f_code", "f_lineno"}  # attributes of a frame that lead to no other frame
 CODE = {"__code__", "__defaults__", "__kwdefaults__"}  # attributes that change what a function does
 GETS_FRAME = ("_getframe", "currentframe")  # ends of the names by which a library asks for a frame
+GIVES_FRAMES = (f"asyncio{os.sep}base_tasks.py", f"asyncio{os.sep}graph.py")  # files that get no frames of tasks
+CLOSED = functools._lru_cache_wrapper  # written in C; a cell may replace what `functools.lru_cache` calls
 # Modules that act for their callers. If functions are named, only these give a frame to their caller; the other
 # functions of the module only print it.
 FRAME_HELPERS = {
@@ -75,8 +78,8 @@ def hide(folder: str, names: Iterable[str]) -> None:
 
 def closed(function: Callable) -> Callable:
     """Return a callable of the same name that is not a Python function, so that none of its attributes leads to its file."""
-    made = functools.lru_cache(maxsize=0)(function)  # lru_cache is written in C; with this size it keeps no results
-    del made.__wrapped__
+    made = CLOSED(function, 0, False, None)  # without results that are kept
+    made.__name__, made.__qualname__ = function.__name__, function.__qualname__
     return made
 
 
@@ -145,6 +148,8 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             return
         busy.add(thread)  # until the hook returns, only our own code runs
         try:
+            if event == "object.__getattr__" and innermost(1).f_code.co_filename.endswith(GIVES_FRAMES):
+                raise AttributeError(arguments[1])  # the task then shows no frames, as if it had ended
             if (target := target_of(event, arguments)) and (place := place_of(event, target)) and place not in told:
                 told.add(place)
                 if os.getpid() == process:  # a forked copy must not send messages
@@ -245,6 +250,10 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
             )
         return last
 
+    def set_handler(number: int, handler: object, /) -> object:
+        handled = closed(lambda number, frame: handler(number, shown(frame))) if callable(handler) else handler
+        return original_signal(number, handled)
+
     def get_objects(generation: int | None = None) -> list:
         return [item for item in all_objects(generation) if module_of(type(item)).split(".")[0] in SHOWN]
 
@@ -262,7 +271,8 @@ def watch(send: Callable[[bytes], None], names: Iterable[str]) -> None:
     all_objects, of_type = gc.get_objects, vars(type)["__module__"].__get__
     quiet, audit, ctypes._cast = ctypes._cast, sys.audit, closed(cast)  # _cast reads memory without an audit event
     replacements = (getframe.__code__, get_objects.__code__)
-    sys._getframe, gc.get_objects = closed(getframe), closed(get_objects)
+    original_signal = _signal.signal  # a handler gets the interrupted frame
+    sys._getframe, gc.get_objects, _signal.signal = closed(getframe), closed(get_objects), closed(set_handler)
     sys.addaudithook(hook)
 
 

@@ -31,10 +31,11 @@ class Recorder:
     Args:
         namespace: The names of the notebook.
         left_alone: Names of functions and classes whose inside is not recorded: the answers of other exercises.
+        closed: Returns a function that calls another one and does not lead to it. The notebook gets such functions.
     """
 
-    def __init__(self, namespace, left_alone=()):
-        self.namespace, self.left_alone = namespace, left_alone
+    def __init__(self, namespace, left_alone=(), closed=lambda function: function):
+        self.namespace, self.left_alone, self.closed = namespace, left_alone, closed
         self._begin()
 
     def _begin(self):
@@ -44,7 +45,8 @@ class Recorder:
         self.pending, self.origin, self.variables = {}, {}, {}
         self.changed = {}  # by the id of an array: the rows that changed a part of it in place
         self.attributes = {}  # the line of `__init__` that sets an attribute of `self`, by class and name
-        self.statements = []  # for each running function, its frame and the statement that began last
+        # For each running function: its depth and code, as in `_running`; and the statement that began last.
+        self.statements = []
         self.bytes, self.ends, self.returned, self.items = 0, 0.0, -1, []
         self.with_gradient, self.detached = set(), []  # rows
 
@@ -55,14 +57,13 @@ class Recorder:
                 self._weave(file, functions)
         except Exception:  # a notebook may hold anything
             self._give_back()
-        self.namespace.update({SEEN: self.seen, STORED: self.stored, AT: self.at})
+        called = {SEEN: self.seen, STORED: self.stored, AT: self.at}
+        self.namespace.update({name: self.closed(function) for name, function in called.items()})
         self.ends = time.perf_counter() + MAX_SECONDS
         return self
 
     def __exit__(self, *error):
         self._give_back()
-        at = [(None, k) for _, k in self.statements]  # without frames, which keep the functions' values
-        self.statements = at
         for name in (SEEN, STORED, AT):
             self.namespace.pop(name, None)
 
@@ -125,15 +126,9 @@ class Recorder:
 
     def at(self, k):
         """Note that a statement begins."""
-        frame = sys._getframe(1)
-        if not (self.statements and self.statements[-1][0] is frame):
-            running, each = set(), frame
-            while each is not None and len(running) < 100:
-                running.add(each)
-                each = each.f_back
-            self.statements = [pair for pair in self.statements if pair[0] in running and pair[0] is not frame]
-            self.statements.append(None)
-        self.statements[-1] = frame, k
+        running = _running()
+        self.statements = [each for each in self.statements if each[0] in running[1:]]  # the others have ended
+        self.statements.append((running[0], k))
 
     def seen(self, k, value):
         """Record the value of an expression, and return it."""
@@ -174,7 +169,7 @@ class Recorder:
             self.pending.setdefault(k, []).append(row)
         if node["kind"] == "return":
             self.returned = row
-            if self.statements and self.statements[-1][0] is sys._getframe(2):
+            if self.statements and self.statements[-1][0] == _running()[1]:  # the function that calls `seen`
                 self.statements.pop()
 
     def _items(self, k, value, operands):
@@ -289,6 +284,18 @@ class Recorder:
         for function, code in self.woven:
             function.__code__ = code
         self.woven.clear()
+
+
+def _running():
+    """Return the depth and the id of the code of each running function that leads to the caller's caller, that one first.
+
+    A frame would lead the student's code, by `f_back`, to whatever called it.
+    """
+    frame, codes = sys._getframe(2), []
+    while frame is not None:
+        codes.append(id(frame.f_code))
+        frame = frame.f_back
+    return list(zip(range(len(codes), 0, -1), codes))
 
 
 def _whole(value):
