@@ -69,6 +69,7 @@ class Session:
         self.lost_any: str | None = None  # the error of a cell that may define any name, such as `%run answers.py`
         self.lost_code = False  # whether that cell runs a file of code, so that it may define answers
         self.agent_accesses: list[str] = []  # the ways in which code accessed the grader's agent, in words
+        self.tried = False  # whether a visible test has run in the kernel
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -130,6 +131,7 @@ class Session:
 
     def show(self, source: str) -> list[NotebookNode]:
         """Run a visible test in the student's kernel; return its outputs. A fresh kernel does not replay the test."""
+        self.tried = True
         return self._run(Cell(source, once=True))
 
     def _run(self, cell: Cell) -> list[NotebookNode]:
@@ -171,6 +173,11 @@ class Session:
         request has another seed.
         """
         name = str(request.get("target", request.get("function")))
+        if self.tried and request.get("forgotten"):  # a hidden trial must not find what a visible one has left
+            self.close()
+            self.kernels -= 1  # this fresh kernel is not the student's fault
+            self.tried = False
+        self.tried |= bool(request.get("stand_ins")) and not request.get("forgotten")
         self.calls += 1
         seconds = self.patience(self.limits.call_seconds)
 

@@ -24,6 +24,7 @@ from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
 from autograder.grade.execute import Execution, execute
 from autograder.grade.repair import repair_notebook
+from autograder.grade.session import Cell, Session
 from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.judge import catalogue
@@ -31,6 +32,7 @@ from autograder.judge.compare import WrongAnswer, judge
 from autograder.judge.mistake import variants_of
 from autograder.publish.build import cells_of, program_cell
 from autograder.sandbox.host.limits import Limits
+from autograder.sandbox.host.proxy import Function
 from solutions import debugging as answers
 
 NAME = "5_debugging"
@@ -491,3 +493,27 @@ def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -
     assert (assignment, receipt) == (NAME, [])
     assert [name for name, _ in said] == list(EXERCISES)
     assert all(text for _, text in said)
+
+
+def test_hidden_trials_find_nothing_of_visible_ones() -> None:
+    """Do hidden trials run in another process than visible ones, so that a test can keep nothing outside its names?"""
+    cell = """import os, torch
+def test_attention(candidate):
+    seen = torch.__dict__.setdefault("seen", [])
+    seen.append(os.path.exists("/tmp/seen"))
+    open("/tmp/seen", "w").close()
+    raise ValueError(f"{len(seen)} trials, file: {seen[0]}")
+"""
+    session = Session(Limits(), sandboxed=True)
+    try:
+        session.run(Cell(cell, answers=True))
+        session.begin_test()
+        test = Function("test_attention", session.call)
+        with pytest.raises(ValueError, match="1 trials, file: False"):
+            test(lambda q: q)
+        with pytest.raises(ValueError, match="2 trials, file: False"):
+            test(lambda q: q)
+        with pytest.raises(ValueError, match="1 trials, file: False"):
+            test.try_on(lambda q: q)
+    finally:
+        session.close()
