@@ -1,8 +1,11 @@
 """Exercise 4: cases, and the grader's messages about classes and results."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import assignment_of, cases_of, lost
 
 from autograder.checks.vit import probes
@@ -91,3 +94,28 @@ def test_images_are_moved_each_by_itself() -> None:
     assert places == {(row, column) for row in range(8, 13) for column in range(10, 15)}
     assert set(moved.unique().tolist()) == {torch.tensor(black).item(), 9.0}
     assert torch.equal(labels, torch.arange(300))
+
+
+def test_train_epoch_says_which_step_is_wrong() -> None:
+    """Does a message distinguish wrong first steps, wrong later steps, and steps in another mode?"""
+
+    def epoch(model, batches, optimizer, mode=True, factor=1.0, reset=True):
+        model.train(mode)
+        for images, labels in batches:
+            loss = factor * F.cross_entropy(model(images), labels)
+            if reset:
+                optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return 0.0, 0.0
+
+    each = EXERCISES["train_epoch"]
+    texts = {
+        word: str(each.failures(partial(epoch, **change), 0)["steps"])
+        for word, change in {
+            "steps in training mode: expected": {"mode": False},
+            "parameters after the first step": {"factor": 0.3},
+            "parameters after the last step": {"reset": False},
+        }.items()
+    }
+    assert {word: word in text for word, text in texts.items()} == dict.fromkeys(texts, True)

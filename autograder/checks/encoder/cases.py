@@ -241,6 +241,7 @@ def rope_axes(rng):
             (points(rng, 2, 3, 4, 6), rng.permutation(np.arange(8.0)).reshape(2, 1, 4)),
         ),
         Case("positions that are fractions or below 0", (points(rng, 5, 8), 3 * rng.normal(size=5))),
+        Case("gradients", (points(rng, 3, 4), np.arange(3.0), "gradient")),
         Case("an odd width", (points(rng, 4, 5), np.arange(4.0))),
     ]
 
@@ -253,4 +254,5 @@ def rope_visible(rng):
         Case("base 10", (x, np.array([1.0, 0.5, 3.0]), 10.0)),
         Case("2 images", (np.stack([x, x[::-1]]), np.arange(3.0))),
         Case("an odd width", (x[:, :3], np.arange(3.0))),
+        Case("gradients", (x, np.arange(3.0), "gradient")),
     ]

@@ -219,7 +219,7 @@ def probe_feed_forward(cls):
         factor = np.median(drawn_outputs[kept] / expected[kept]) if kept.any() else 0.0
         return {
             "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
-            "evaluation_is_without_dropout": np.bool_(plain_in_evaluation(module, without, many)),
+            "evaluation_is_the_same_with_and_without_dropout": np.bool_(plain_in_evaluation(module, without, many)),
             "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
             # Dropout may act on the hidden activations, on the outputs, or on both.
             "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
@@ -300,12 +300,12 @@ def probe_block(cls):
         steps[growth == 2] = NONE
         return {
             "training_differs_from_evaluation": np.array(acts),
-            "evaluation_is_without_dropout": np.bool_(min(plain)),
+            "evaluation_is_the_same_with_and_without_dropout": np.bool_(min(plain)),
             # A missing factor changes the mean by one step. Half a step is four standard errors in a post-norm block
             # (a norm after each sum), and twelve otherwise.
             "mean_in_training": 1 + dropout * steps if intact else np.full(2, NONE),
             "kept_numbers_are_scaled_up": growth if intact else np.full(2, NONE),
-            "stream_is_never_dropped": np.bool_(intact),
+            "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
             "sub_layers_read_all_components": np.array(
                 [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
             ),
@@ -317,8 +317,9 @@ def probe_block(cls):
 def all_get_gradients(module, x, names):
     """Does a gradient reach all parameters of these names in training?"""
     output = call(module.train(True), x)
-    if output.requires_grad:
-        (output * slopes(output.shape)).sum().backward()
+    if not output.requires_grad:
+        return True  # another check judges gradients
+    (output * slopes(output.shape)).sum().backward()
     gradients = [find_parameter(module, name).grad for name in names]
     return all(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
@@ -368,9 +369,11 @@ def probe_encoder(cls):
         without, module = module, cls(*sizes, dropout=dropout)
         if any(any(load(each, names, seed)) for each in (without, module)):
             unknown = dict(
-                evaluation_is_without_dropout=NONE, stream_is_never_dropped=NONE, blocks_have_equal_dropout=NONE
+                evaluation_is_the_same_with_and_without_dropout=NONE,
+                the_stream_keeps_all_its_numbers_in_training=NONE,
+                blocks_have_equal_dropout=NONE,
             )
-            unknown |= dict(kept_numbers_are_scaled_up=NONE, no_block_is_skipped=NONE)
+            unknown |= dict(kept_numbers_are_scaled_up=NONE, a_gradient_reaches_every_block_in_training=NONE)
             return {"training_differs_from_evaluation": np.full(depth, NONE)} | unknown
         many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
 
@@ -392,11 +395,13 @@ def probe_encoder(cls):
         more = many.repeat(5, 1, 1)  # with a dropout of 0.9 on the stream, chance decides which tokens get a gradient
         return {
             "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
-            "evaluation_is_without_dropout": np.bool_(min(plain)),
-            "stream_is_never_dropped": np.bool_(intact),
+            "evaluation_is_the_same_with_and_without_dropout": np.bool_(min(plain)),
+            "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
             "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # a margin of seven standard errors
             "kept_numbers_are_scaled_up": growth_in(module, many, depth, stream_only, dropout) if intact else NONE,
-            "no_block_is_skipped": np.bool_(all_get_gradients(cls(*sizes, dropout=0.9), more, biases))
+            "a_gradient_reaches_every_block_in_training": np.bool_(
+                all_get_gradients(cls(*sizes, dropout=0.9), more, biases)
+            )
             if intact
             else NONE,
         }
@@ -405,13 +410,14 @@ def probe_encoder(cls):
 
 
 def probe_rope(rope):
-    """Turn a function of tensors into a function of arrays; a gradient must flow through its result."""
+    """Turn a function of tensors into a function of arrays; with "gradient" as its last argument, a gradient must flow."""
 
-    def turn(x, positions, *base):
-        given = tensor(x).requires_grad_().clone()
-        turned = rope(given, tensor(positions), *base)
+    def turn(x, positions, *others):
+        asked = "gradient" in others
+        given = tensor(x).requires_grad_(asked).clone()
+        turned = rope(given, tensor(positions), *(other for other in others if other != "gradient"))
         x[...] = given.detach().numpy()  # the caller must see a change in place
-        if isinstance(turned, Tensor) and not turned.requires_grad:
+        if asked and isinstance(turned, Tensor) and not turned.requires_grad:
             raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
         return {"turned": turned}
 

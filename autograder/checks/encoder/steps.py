@@ -121,7 +121,8 @@ def encoder(
 
 
 @in_float64
-def rope(x: Array, positions: Array, base: float = 10_000.0) -> Steps | None:
+def rope(x: Array, positions: Array, *others: float | str) -> Steps | None:
+    base = next((other for other in others if not isinstance(other, str)), 10_000.0)
     width = x.shape[-1]
     if width % 2:
         return None

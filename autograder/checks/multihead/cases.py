@@ -32,6 +32,7 @@ def matmul(rng):
         Case("square matrices", (draw(rng, 4, 4), draw(rng, 4, 4))),
         Case("(3, 4) times (4, 5)", (draw(rng, 3, 4), draw(rng, 4, 5))),
         Case("(5, 2) times (2, 3)", (draw(rng, 5, 2), draw(rng, 2, 3))),
+        Case("gradients", (draw(rng, 3, 4), draw(rng, 4, 2), "gradient")),
     ]
 
 
@@ -39,6 +40,7 @@ def matmul_visible(rng):
     return [
         Case("square matrices", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
         Case("(2, 3) times (3, 4)", (whole(rng, 2, 3), whole(rng, 3, 4))),
+        Case("gradients", (whole(rng, 2, 3), whole(rng, 3, 4), "gradient")),
     ]
 
 
@@ -47,6 +49,7 @@ def matmul_transposed(rng):
         Case("square matrices", (draw(rng, 4, 4), draw(rng, 4, 4))),
         Case("(3, 4) times the transpose of (5, 4)", (draw(rng, 3, 4), draw(rng, 5, 4))),
         Case("(5, 2) times the transpose of (3, 2)", (draw(rng, 5, 2), draw(rng, 3, 2))),
+        Case("gradients", (draw(rng, 3, 4), draw(rng, 2, 4), "gradient")),
     ]
 
 
@@ -54,6 +57,7 @@ def matmul_transposed_visible(rng):
     return [
         Case("square matrices", (np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([[2.0, 0.0], [1.0, -1.0]]))),
         Case("(2, 3) times the transpose of (4, 3)", (whole(rng, 2, 3), whole(rng, 4, 3))),
+        Case("gradients", (whole(rng, 2, 3), whole(rng, 4, 3), "gradient")),
     ]
 
 
@@ -62,11 +66,15 @@ def batched_trace(rng):
         Case("three matrices of 4 rows", (draw(rng, 3, 4, 4),)),
         Case("five matrices of 2 rows", (draw(rng, 5, 2, 2),)),
         Case("one matrix", (draw(rng, 1, 3, 3),)),
+        Case("gradients", (draw(rng, 2, 3, 3), "gradient")),
     ]
 
 
 def batched_trace_visible(rng):
-    return [Case("two matrices of three rows", (whole(rng, 2, 3, 3),))]
+    return [
+        Case("two matrices of three rows", (whole(rng, 2, 3, 3),)),
+        Case("gradients", (whole(rng, 2, 3, 3), "gradient")),
+    ]
 
 
 def pairwise_dot(rng):
@@ -74,6 +82,7 @@ def pairwise_dot(rng):
         Case("as many queries as keys and components", (draw(rng, 3, 4, 4), draw(rng, 3, 4, 4))),
         Case("as many queries as keys", (draw(rng, 3, 5, 4), draw(rng, 3, 5, 4))),
         Case("4 queries, 5 keys", (draw(rng, 2, 4, 3), draw(rng, 2, 5, 3))),
+        Case("gradients", (draw(rng, 2, 4, 3), draw(rng, 2, 5, 3), "gradient")),
     ]
 
 
@@ -81,6 +90,7 @@ def pairwise_dot_visible(rng):
     return [
         Case("two images, three queries, three keys of width 3", (whole(rng, 2, 3, 3), whole(rng, 2, 3, 3))),
         Case("two images, three queries, five keys", (whole(rng, 2, 3, 4), whole(rng, 2, 5, 4))),
+        Case("gradients", (whole(rng, 2, 3, 4), whole(rng, 2, 5, 4), "gradient")),
     ]
 
 
@@ -89,6 +99,7 @@ def bilinear(rng):
         Case("as many tokens, and equal widths", (draw(rng, 2, 4, 3), draw(rng, 3, 3), draw(rng, 2, 4, 3))),
         Case("all sizes different", (draw(rng, 2, 4, 3), draw(rng, 3, 6), draw(rng, 2, 5, 6))),
         Case("as many tokens", (draw(rng, 3, 4, 5), draw(rng, 5, 2), draw(rng, 3, 4, 2))),
+        Case("gradients", (draw(rng, 2, 4, 3), draw(rng, 3, 6), draw(rng, 2, 5, 6), "gradient")),
     ]
 
 
@@ -96,6 +107,7 @@ def bilinear_visible(rng):
     return [
         Case("two images, equal widths", (whole(rng, 2, 4, 3), whole(rng, 3, 3), whole(rng, 2, 4, 3))),
         Case("all sizes different", (whole(rng, 2, 4, 3), whole(rng, 3, 6), whole(rng, 2, 5, 6))),
+        Case("gradients", (whole(rng, 2, 4, 3), whole(rng, 3, 6), whole(rng, 2, 5, 6), "gradient")),
     ]
 
 
@@ -116,6 +128,7 @@ def split_heads_sizes(rng):
         Case("one image", (draw(rng, 1, 5, 12), 4), tells=("M81",)),
         Case("one head", (draw(rng, 3, 4, 5), 1), tells=("M81",)),
         Case("heads of width 1", (draw(rng, 3, 4, 5), 5), tells=("M81",)),
+        Case("gradients", (draw(rng, 2, 3, 8), 4, "gradient")),
     ]
 
 
@@ -123,6 +136,7 @@ def split_heads_visible(rng):
     return [
         Case("1 image, 2 tokens, 3 heads of width 2", (np.arange(12.0).reshape(1, 2, 6), 3)),
         Case("2 images, 3 tokens, 4 heads of width 2", (np.arange(48.0).reshape(2, 3, 8) / 4, 4)),
+        Case("gradients", (np.arange(48.0).reshape(2, 3, 8) / 4, 4, "gradient")),
     ]
 
 
@@ -140,6 +154,7 @@ def merge_heads_sizes(rng):
         Case("one image", (draw(rng, 1, 4, 5, 3),), tells=("M81",)),
         Case("one head", (draw(rng, 3, 1, 4, 5),), tells=("M81",)),
         Case("heads of width 1", (draw(rng, 3, 5, 4, 1),), tells=("M81",)),
+        Case("gradients", (draw(rng, 2, 4, 3, 2), "gradient")),
     ]
 
 
@@ -147,6 +162,7 @@ def merge_heads_visible(rng):
     return [
         Case("1 image, 3 heads, 2 tokens, width 2", (np.arange(12.0).reshape(1, 3, 2, 2),)),
         Case("2 images, 4 heads, 3 tokens, width 2", (np.arange(48.0).reshape(2, 4, 3, 2) / 4,)),
+        Case("gradients", (np.arange(48.0).reshape(2, 4, 3, 2) / 4, "gradient")),
     ]
 
 

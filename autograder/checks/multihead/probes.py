@@ -23,10 +23,10 @@ def tensor(array):
     return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
 
 
-def leaf(array):
-    """Return a tensor that requires a gradient, and a copy that a function may change."""
+def leaf(array, learns=True):
+    """Return a tensor, which requires a gradient unless it is a mask, and a copy that a function may change."""
     made = tensor(array)
-    made = made.requires_grad_() if made.is_floating_point() else made
+    made = made.requires_grad_(learns and made.is_floating_point())
     return made, made.clone()
 
 
@@ -36,15 +36,15 @@ def on_tensors(function):
     def run(*arguments):
         asked = isinstance(arguments[-1], str)
         arguments = arguments[:-1] if asked else arguments
-        pairs = [leaf(item) if isinstance(item, np.ndarray) else (item, item) for item in arguments]
+        pairs = [leaf(item, asked) if isinstance(item, np.ndarray) else (item, item) for item in arguments]
         results = function(*(given for _, given in pairs))
         for array, (_, left) in zip(arguments, pairs):
             if isinstance(array, np.ndarray):
                 array[...] = left.detach().numpy()  # the caller must see a change in place
         several = results if isinstance(results, (tuple, list)) and results else (results,)
-        needed = several if asked else several[:1]  # only the test of gradients refuses detached weights
-        if any(isinstance(result, Tensor) and not result.requires_grad for result in needed):
-            raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
+        if asked:
+            for result in several:
+                require_gradient(result)
         numbered = [(f"argument {place}", source) for place, (source, _) in enumerate(pairs, 1)]
         sources = {name: source for name, source in numbered if getattr(source, "requires_grad", False)}  # no masks
         return gradients_of(several[0], sources) if asked else results
@@ -52,8 +52,15 @@ def on_tensors(function):
     return run
 
 
+def require_gradient(result):
+    """Raise an error if a result is a tensor through which no gradient flows."""
+    if isinstance(result, Tensor) and not result.requires_grad:
+        raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
+
+
 def gradients_of(output, sources):
     """Run a backward pass from the output; return the gradient of each source."""
+    require_gradient(output)
     slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # makes the sums near 1
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():

@@ -67,17 +67,38 @@ def overfit_network(train_epoch, images, labels):
             return model(images)
 
 
+class NotedSteps(Descent):
+    """Counts the steps that a model takes in training mode, and keeps its parameters after the first one."""
+
+    def __init__(self, model, rate):
+        super().__init__(model.parameters(), rate)
+        self.model, self.steps, self.first = model, 0, None
+
+    def step(self, closure=None):
+        """Take a step, and note it."""
+        loss = super().step(closure)
+        self.first = parameters_of(self.model) if self.first is None else self.first
+        self.steps += self.model.training
+        return loss
+
+
+def parameters_of(model):
+    """Return a copy of all parameters in one row."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
 def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
-    """Train a small model for an epoch; return its parameters and mode, or the result, or scores after many epochs."""
+    """Train a small model for an epoch; return its steps, parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": overfit_network(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
     model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # the epoch must set the mode itself
-    optimizer = Descent(model.parameters(), rate)
+    optimizer = NotedSteps(model, rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
         return {"result": result}
-    parameters = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-    return {"parameters": parameters, "training": model.training}
+    last = parameters_of(model)
+    noted = {"steps": optimizer.steps, "first": last if optimizer.first is None else optimizer.first, "last": last}
+    return noted | {"training": model.training}
 
 
 def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):

@@ -188,17 +188,47 @@ def gradient_of(module, name):
     return torch.zeros(1, 1) if parameter is None or parameter.grad is None else parameter.grad.flatten(0, -2)
 
 
+def effect_of(module, images, name, rows=slice(None)):
+    """Return how the output moves when the same numbers are added to some rows of a parameter; for a ViT without a graph."""
+    before, parameter = run(module, images), find_parameter(module, name)
+    if parameter is None:
+        return np.zeros_like(before)
+    with torch.no_grad():
+        moved = parameter.view(-1, parameter.shape[-1])[rows]
+        moved += torch.cos(torch.arange(parameter.shape[-1])) / 10
+        after = run(module, images)
+        moved -= torch.cos(torch.arange(parameter.shape[-1])) / 10
+    return after - before
+
+
+def effects_of_positions(module, images):
+    """Return how far each position moves the output, and whether the class token moves it as the first or as all do."""
+    name = "position_embedding"
+    position = find_parameter(module, name)
+    count = 1 if position is None else position.numel() // position.shape[-1]
+    of_class_token = effect_of(module, images, "class_token")
+    own = [equal(of_class_token, effect_of(module, images, name, rows)) for rows in (slice(1), slice(None))]
+    sizes = [np.linalg.norm(effect_of(module, images, name, slice(row, row + 1))) for row in range(count)]
+    return np.array(sizes), own if of_class_token.any() else (1.0, 0.0)
+
+
+def gradients_of_positions(module):
+    """Return how large the gradient of each position is, and whether the class token has that of the first or of all."""
+    of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
+    sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
+    own = [equal(sums[0], direction) for direction in sums[1:]]  # only directions: another check judges lengths
+    own = own if of_class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
+    return of_positions.norm(dim=-1).numpy(), own
+
+
 def positions_of(module, shapes, images, seed):
     """Measure which positions change the output, which one the class token has, and whether patches and images matter."""
     existing = load(module, shapes, seed)
     module.eval()
     images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
-    backward(call_for_tensor(module, images.clone()))
-    of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
-    sizes = of_positions.norm(dim=-1).numpy()
-    sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
-    own = [equal(sums[0], direction) for direction in sums[1:]]  # only directions: another check judges lengths
-    own = own if of_class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
+    output = call_for_tensor(module, images.clone())
+    backward(output)
+    sizes, own = gradients_of_positions(module) if output.requires_grad else effects_of_positions(module, images)
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
     before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
@@ -207,9 +237,13 @@ def positions_of(module, shapes, images, seed):
         "positions_that_change_the_output": sizes > 1e-5 * max(sizes.max(), 1e-9),
         "class_token_has_the_first_position": np.bool_(own[0]),
         "class_token_has_all_positions": np.bool_(own[1]),
-        "places_of_patches_matter": np.bool_(not equal(before, run(module, images.roll((side, side), (-2, -1))))),
-        "images_matter": np.bool_(not equal(moved[0], before[0])),
-        "images_do_not_mix": np.bool_(equal(moved[1:], before[1:]) and equal(same, same[:1])),
+        "the_output_changes_when_patches_change_places": np.bool_(
+            not equal(before, run(module, images.roll((side, side), (-2, -1))))
+        ),
+        "the_output_changes_with_the_image": np.bool_(not equal(moved[0], before[0])),
+        "an_image_keeps_its_output_when_another_image_changes": np.bool_(
+            equal(moved[1:], before[1:]) and equal(same, same[:1])
+        ),
     }
 
 
@@ -281,7 +315,9 @@ def dropout_of(cls, shapes, sizes, images, dropout, seed):
         measured = measure_dropout(module, shapes, sizes["depth"], many, seed, parts)
         dropouts |= {f"{name}_{what}": value for what, value in measured.items()}
     return {
-        "evaluation_is_without_dropout": np.bool_(equal(evaluated[0], plain) and equal(evaluated[1], plain)),
+        "evaluation_is_the_same_with_and_without_dropout": np.bool_(
+            equal(evaluated[0], plain) and equal(evaluated[1], plain)
+        ),
         "encoder_has_dropout": np.bool_(encoder_has_dropout),
         "no_dropout_after_the_encoder": np.bool_(unchanged_after_encoder),
         "tokens_have_dropout": np.bool_(token_has_dropout(module, shapes, sizes["depth"], images, seed)),
@@ -355,10 +391,15 @@ def judge_training(measured, what, images, labels, *_):
     """Judge an epoch by its result, by the model's parameters and mode, or by whether a network learned its images."""
     if what == "overfit":
         right = (measured["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
-        return {"learns_64_images": np.bool_(float(right) > 0.95)}
+        return {"over_95_per_cent_of_64_images_are_right_after_30_epochs": np.bool_(float(right) > 0.95)}
     if what == "means":
         return loss_and_accuracy(measured["result"])
-    return {"parameters": measured["parameters"].numpy(), "left_in_training_mode": np.bool_(measured["training"])}
+    return {
+        "steps_in_training_mode": np.float64(measured["steps"]),
+        "left_in_training_mode": np.bool_(measured["training"]),
+        "parameters_after_the_first_step": measured["first"].numpy(),
+        "parameters_after_the_last_step": measured["last"].numpy(),
+    }
 
 
 def judge_evaluation(measured, what, *_):
