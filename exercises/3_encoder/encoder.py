@@ -203,6 +203,8 @@ measure(BrokenBlock(width=48, num_heads=4, hidden_width=80), width=48)
 # Write `repair` so that it works for blocks of any size, whatever values their random parameters have.
 # It changes the given block and returns it.
 # Do not return a new model, do not use parameter values that you have stored, and do not add anything to the output.
+# You may choose the norms' eps, up to 1e-4, and norms with or without a learned scale and shift.
+# The GELU may be exact or PyTorch's tanh approximation.
 #
 # <details><summary>Hint</summary>
 #

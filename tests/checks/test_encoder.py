@@ -249,3 +249,19 @@ def test_repair_leaves_norms_that_normalise() -> None:
         with pytest.raises(AssertionError) as caught:
             EXERCISES["repair"].judge_stage("block", repair, seed)
         assert caught.value.mistake == "M110"
+
+
+@pytest.mark.parametrize("choice", ["eps", "no scale and shift", "tanh"])
+def test_repair_may_choose_what_its_text_leaves_open(choice: str) -> None:
+    """Does a repaired block pass with another eps, norms without parameters, or the approximation of the GELU?"""
+
+    def repair(block):
+        answers.repair(block)
+        width = block.attention.embed_dim
+        settings = {"eps": {"eps": 1e-4}, "no scale and shift": {"elementwise_affine": False}, "tanh": {}}[choice]
+        block.norm_attention, block.norm_feed_forward = (nn.LayerNorm(width, **settings) for _ in range(2))
+        if choice == "tanh":
+            block.feed_forward[1] = nn.GELU(approximate="tanh")
+        return block
+
+    assert lost(EXERCISES["repair"], repair) == {}
