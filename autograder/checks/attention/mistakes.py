@@ -37,16 +37,16 @@ TOTAL = "sum(axis=axis, keepdims=True)"
 MISTAKES = (
     Mistake(
         "M1",
-        "the bounds of clip are swapped",
-        "All your weights are equal. Does your clip get its bounds in the order (low, high)? np.clip(x, 100, -100) "
-        "turns every score into -100.",
+        "all weights are equal",
+        "Your result is that of equal weights, whatever the scores are. Which of your lines makes the scores equal? "
+        "(np.clip(x, 100, -100) turns every number into -100.)",
         variant(ALL, SHIFT, "np.clip(scores, 100, -100)"),
     ),
     Mistake(
         "M2",
-        "scores are clipped instead of subtracting the maximum",
-        "Different large scores get the same weight. Do you clip the scores? Clipping changes large scores; "
-        "subtracting the maximum of each row does not change the weights.",
+        "large scores are limited",
+        "Different large scores get the same weight. Which of your lines changes large scores? Subtracting the maximum "
+        "of each row does not change the weights.",
         *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
         *variants(ALL, SHIFT, "np.clip(scores, -10, 10)", "np.minimum(scores, 700)"),
         variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
@@ -54,8 +54,8 @@ MISTAKES = (
     ),
     Mistake(
         "M4",
-        "the sum does not keep its axis",
-        "Each weight is divided by the sum of another row. Does your sum keep its axis (keepdims=True)?",
+        "a row is divided by the sum of another row",
+        "Each weight is divided by the sum of another row. Which shape has the array by which you divide?",
         *variants(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
         # The maximum of each row is not subtracted, as in an answer exp(scores) / exp(scores).sum(...).
         variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
@@ -122,16 +122,15 @@ MISTAKES = (
     ),
     Mistake(
         "M8",
-        "not scaled",
-        "Your scores are too large by the factor √d. Where do you divide them by √d?",
+        "the scores are too large by √d",
+        "Your scores are too large by the factor √d. By which number do you divide them?",
         variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
         variant(BACKWARD, "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
     ),
     Mistake(
         "M7",
         "scaled after the softmax",
-        "The rows sum to 1/√d, but should sum to 1. Do you divide the scores before the softmax, or the weights "
-        "after it?",
+        "Your result is too small by the factor √d. Do you divide the scores before the softmax, or something after it?",
         variant(
             INSIDE,
             "-2) / np.sqrt(queries.shape[-1])",
@@ -217,15 +216,15 @@ MISTAKES = (
     Mistake(
         "M13",
         "keys used as values, or values not projected",
-        "The weights are right, but they mix the wrong vectors. Do you mix the values (projected with w_value)?",
+        "The weights are right, but they mix the wrong vectors. Which vectors should they mix?",
         *variants(FORWARD, "weights @ values", "weights @ keys", "weights @ queries"),
         *variants("self_attention", "tokens @ w_value", "tokens @ w_key", "tokens @ w_query", "tokens"),
     ),
     Mistake(
         "M14",
         "the maximum of the whole array is subtracted",
-        "A row far below the largest score of the array underflows to 0 / 0. Do you subtract the largest score of "
-        "each row, along the axis (keepdims=True)?",
+        "A row far below the largest score of the array underflows to 0 / 0. Which number do you "
+        "subtract from each row?",
         variant(ALL, LARGEST, "max()"),
         variant("online_softmax", "scores.max(axis=-1)", "scores.max()"),
         # The NaN is replaced, but its cause remains.
@@ -243,7 +242,7 @@ MISTAKES = (
     Mistake(
         "M15",
         "an argument is changed in place",
-        "The caller's array was changed. Do you use -= or another in-place operation on an argument?",
+        "The caller's array was changed. Which of your lines changes an argument, and not a copy of it?",
         variant("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
         variant("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
         variant(
@@ -312,9 +311,9 @@ MISTAKES = (
     ),
     Mistake(
         "M18",
-        "the mask is added or multiplied as 0/1",
-        "Hidden keys still get weight. Do masked scores become -inf? Multiplying by 0 leaves exp(0) = 1, and adding "
-        "0 does not change the score.",
+        "hidden keys still get weight",
+        "Hidden keys still get weight. Which score does a hidden key have in your function? Multiplying by 0 leaves "
+        "exp(0) = 1, and a large finite number may still be the largest score of its row.",
         variant(FORWARD, HIDE, "scores + mask"),
         variant(FORWARD, HIDE, "scores + mask", "not mask.any(axis=-1).all()", "False"),
         variant(FORWARD, HIDE, "scores + ~mask", "not mask.any(axis=-1).all()", "False"),

@@ -141,9 +141,9 @@ MISTAKES = (
     ),
     Mistake(
         "M21",
-        "heads are split without swapping the axes of tokens and heads",
-        "Your heads mix tokens with components, because view and reshape never swap axes. Do you split the width "
-        "into heads and components first, and then swap tokens and heads?",
+        "tokens and heads are not swapped when heads are split",
+        "Your heads mix tokens with components, as if tokens and heads were never swapped. Which of your lines "
+        "swaps these two axes, after the width is split? view and reshape swap no axes.",
         variant(CUT, SPLIT, "x.reshape(images, num_heads, tokens, -1)"),
         variant("split_heads", SPLIT, "x.mT.reshape(images, num_heads, tokens, -1)"),
         variant("split_heads", SPLIT, "x.reshape(images, num_heads, -1, tokens).mT"),
@@ -158,9 +158,9 @@ MISTAKES = (
     ),
     Mistake(
         "M22",
-        "heads are merged without swapping the axes back",
-        "Your merged tokens mix tokens with components. Do you swap the axes of heads and tokens back before you "
-        "merge heads and components?",
+        "heads and tokens are not swapped back when heads are merged",
+        "Your merged tokens mix tokens with components. Which of your lines swaps the axes of heads and tokens "
+        "back before heads and components are merged?",
         *variants(MERGED, MERGE, "x.reshape(x.shape[0], x.shape[2], -1)", "x.mT.reshape(x.shape[0], x.shape[2], -1)"),
         variant("merge_heads", MERGE, "x.transpose(0, 2).reshape(x.shape[0], x.shape[2], -1)"),
         variant("merge_heads", MERGE, "x.transpose(0, 1).reshape(x.shape[0], x.shape[2], -1)"),
@@ -198,8 +198,8 @@ MISTAKES = (
     Mistake(
         "M25",
         "the softmax runs over the heads",
-        "In your result the weights of the heads sum to 1, but the weights of the keys should. Does your softmax name "
-        "its axis (dim=-1)? Without dim, PyTorch uses axis 1 if there are four axes.",
+        "In your result the weights of the heads sum to 1, but the weights of the keys should. Over which axis "
+        "does your softmax run? F.softmax without dim uses axis 1 if there are four axes.",
         variant(INSIDE, SOFTMAX, "scores.softmax(dim=1)"),
     ),
     Mistake(
@@ -267,8 +267,7 @@ MISTAKES = (
     Mistake(
         "M72",
         "a matrix is transposed but should not be, or the other way round",
-        "One matrix is transposed but should not be, or the other way round. Does each letter name the axis that the "
-        "specification gives it?",
+        "One matrix is transposed but should not be, or the other way round. Which axis of each matrix is summed?",
         *variants("matmul", '"ik,kj->ij"', '"ik,jk->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
         *variants("matmul_transposed", '"ik,jk->ij"', '"ik,kj->ij"', '"ki,kj->ij"', '"ki,jk->ij"'),
         variant("pairwise_dot", '"bqd,bkd->bqk"', '"bqd,bdk->bqk"'),
@@ -278,8 +277,8 @@ MISTAKES = (
     Mistake(
         "M73",
         "the axes of the result are in another order",
-        "The numbers are right, but in a wrong order. Are the letters right of the arrow in the order of the shape "
-        "that is asked for?",
+        "The numbers are right, but in a wrong order. Which axis comes first in your result, and which in the "
+        "shape that is asked for?",
         variant("matmul", '"ik,kj->ij"', '"ik,kj->ji"'),
         variant("matmul_transposed", '"ik,jk->ij"', '"ik,jk->ji"'),
         *variants("bilinear", '"bnd,de,bme->bnm"', '"bnd,de,bme->bmn"', '"bmd,de,bne->bnm"'),
@@ -290,8 +289,8 @@ MISTAKES = (
     Mistake(
         "M74",
         "too many or too few axes are summed",
-        "Einsum sums over each letter that is left of the arrow but not right of it. Are those the axes that you "
-        "want to sum?",
+        "Your result is a sum over other axes than those that the specification sums. Which axes of each argument "
+        "are not in the result?",
         *variants("matmul", '"ik,kj->ij"', '"ij,ij->ij"', '"ik,kj->ikj"', '"ik,kj->i"', '"ik,kj->ik"', '"ik,kj->"'),
         variant("matmul", '"ik,kj->ij"', '"ik,lj->ij"'),
         *variants("matmul_transposed", '"ik,jk->ij"', '"ij,ij->ij"', '"ik,jk->i"', '"ik,jk->"', '"ik,jl->ij"'),
@@ -303,8 +302,8 @@ MISTAKES = (
     Mistake(
         "M75",
         "the sum includes other images or heads",
-        "An image or a head sees numbers of other images or heads. Which letter is the axis of the images, or of the heads? "
-        "Is it the same everywhere, also right of the arrow?",
+        "An image or a head sees numbers of other images or heads. Which axis is that of the images, or of the "
+        "heads? Is it separate in every step, up to the result?",
         *variants("batched_trace", '"bnn->b"', '"bnn->"', '"bnn->n"'),
         variant("batched_trace", 'torch.einsum("bnn->b", a)', 'torch.einsum("bnn->", a).expand(a.shape[0])'),
         variant("batched_trace", 'torch.einsum("bnn->b", a)', "a.diagonal().sum(-1)"),
@@ -328,8 +327,8 @@ MISTAKES = (
     Mistake(
         "M77",
         "the values are mixed with the transposed weights",
-        "The weights are right, but each of their rows should mix the values of the keys. Do you sum over the letter "
-        "of the keys, in the weights and in the values?",
+        "The weights are right, but each of their rows should mix the values of the keys. Over which axis of the "
+        "weights, and of the values, do you sum?",
         variant(INSIDE, '"bhij,bhjd->bhid"', '"bhij,bhid->bhjd"'),
     ),
     Mistake(
