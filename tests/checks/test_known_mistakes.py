@@ -139,7 +139,8 @@ def test_right_answers_are_many_and_different(each: Exercise) -> None:
 
 NUMBERS = {  # compared as numbers, or dependent on the size of the case; all others except shapes are properties
     *("output", "initial_output", "patches", "rollout", "loss", "accuracy", "dropped_share", "gradient_of_x"),
-    *("gradient_of_the_images", "gradients_of_the_parameters", "parameters", "existing_parameters", "blocks"),
+    *("gradient_of_the_images", "gradients_of_the_parameters", "existing_parameters", "blocks"),
+    *("parameters_after_the_first_step", "parameters_after_the_last_step", "steps_in_training_mode"),
     *("count_of_learned_numbers", "count_of_all_numbers", "turned"),
     *(
         f"{place}_{what}"
