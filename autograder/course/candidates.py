@@ -8,7 +8,7 @@ asked.
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -17,6 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.course.archives import NOT_OPENED, Member, is_archive, unpack
+from autograder.course.links import link_instead
 from autograder.files import Unreadable, is_notebook, kind_of, printable
 from autograder.imports import ROOT
 from autograder.notebooks import read_notebook
@@ -169,12 +170,11 @@ class Wanted:
         if name := self.file_for(path):
             result.files.setdefault(name, []).append(candidate)
             return
-        if is_notebook(path):
-            result.notebooks.append(candidate)
-            return
         try:
             start = member.start()
-            if begins_notebook(start):
+            if link := link_instead(path, start):
+                raise Unreadable(link)
+            if is_notebook(path) or begins_notebook(start):
                 result.notebooks.append(candidate)
             elif packed or not is_archive(start):
                 if path.lower().endswith(NOT_OPENED) or (packed and is_archive(start)):
@@ -190,8 +190,8 @@ class Wanted:
                     result.others.append((path, NO_NOTEBOOK))
         except Unreadable as error:
             why = str(error)
-            if path.lower().endswith(ARCHIVES):
-                result.notebooks.append(Candidate(path, failing_reader(why), candidate.when))
+            if is_notebook(path) or path.lower().endswith(ARCHIVES):
+                result.notebooks.append(replace(candidate, read=failing_reader(why)))
             else:
                 result.others.append((path, why))
 

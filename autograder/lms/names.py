@@ -15,6 +15,9 @@ CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
 ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's number of a file that was submitted again
+CANVAS_TEXT = re.compile(
+    r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<file>(?:text|link)\.html)", re.S
+)
 IGNORED_FOLDERS = {"__MACOSX", ".ipynb_checkpoints"}  # folders that operating systems and Jupyter make
 
 
@@ -56,7 +59,7 @@ def read_name(path: str, assignment: str) -> Sender | None:
     """Read the path of a file within a download or a folder.
 
     Returns:
-        The sender; None for files that are no submission, such as those in hidden folders and Moodle's online texts.
+        The sender; None for files that are no submission, such as those in hidden folders.
     """
     raw = path.split("/")
     parts = unicodedata.normalize("NFC", path).split("/")
@@ -67,8 +70,6 @@ def read_name(path: str, assignment: str) -> Sender | None:
     top, inside = parts[0], parts[1:]
     page = re.sub(r"\.\w+$", "", parts[-1]) + ".html"
     if match := MOODLE.fullmatch(top):
-        if match["plugin"] != "file":
-            return None
         if len(MOODLE_NUMBER.findall(top)) > 1:  # the student wrote one of these numbers; it may be another student's
             return Sender(parts[-1], "moodle", name=top, top=raw[0])
         back, file = (f"{raw[0]}/{page}", parts[-1]) if inside else (page, match["file"] or "")
@@ -76,8 +77,8 @@ def read_name(path: str, assignment: str) -> Sender | None:
     if inside:
         copy = f"/exercises/{assignment}/" in f"/{'/'.join(inside)}"
         return Sender(parts[-1], folder=top, copy=copy, top=raw[0])
-    if match := CANVAS.fullmatch(top):
-        late, attachment = bool(match["late"]), int(match["attachment"])
+    if match := CANVAS.fullmatch(top) or CANVAS_TEXT.fullmatch(top):
+        late, attachment = bool(match["late"]), int(match.groupdict().get("attachment", 0))
         sender = Sender(match["file"], "canvas", match["number"], match["name"] or "", "", late, attachment, page)
         sender.top = raw[0]
         return sender

@@ -157,6 +157,7 @@ def test_collect_canvas(course: Course, tmp_path: Path, assignment: Assignment) 
         "müllerçem_LATE_502_9002_attention.ipynb": "collected cem",
         "doejrbea_503_9003_Copy of attention.ipynb": "collected bea",
         "doejrbea_503_9005_scratch.ipynb": "left alone bea",
+        "oneilldan_504_text.html": "refused dan",
         "smithjan_505_9006_attention.ipynb": "unmatched",
         "LATE_anon_ab12c_9008_attention.ipynb": "unmatched",
     }
