@@ -4,7 +4,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from itertools import takewhile
 
 from autograder.course.course import Assignment, Course
 from autograder.course.roster import Person, Roster, check_id
@@ -25,25 +24,22 @@ class Owners:
         submitted = course.root / "submitted"
         if not roster.people and submitted.is_dir():
             self.unlisted = {_folded(name): Person(name) for name in sorted(os.listdir(submitted))}
-        self.clones: dict[str, list[Person]] = {}
+        self.copies: set[str] = set()  # folders that are copies of the course
 
     def learn(self, senders: Iterable[Sender]) -> None:
-        """Find the folders that may be GitHub Classroom's clones, which are called SLUG-USER.
+        """Find the folders that are copies of the course."""
+        self.copies = {sender.top for sender in senders if sender.copy}
 
-        A person's user name is the column `github` of the roster, or else the id. A folder's name has three parts: a
-        beginning that is the same in all folders, a dash, and the user name. If there is only one folder, its beginning
-        has to end with the name of the assignment.
+    def _of_clone(self, folder: str) -> list[Person]:
+        """Return everybody whose clone the folder may be: GitHub Classroom calls a clone SLUG-USER.
+
+        USER is the column `github` of the roster, or else the id. Both parts may contain dashes. A slug that can end with
+        the name of the assignment does so. A copy of the course may have any slug.
         """
-        tops = {sender.top for sender in senders if sender.folder not in ("", "/")}
-        folders = {top: top.casefold() for top in tops if self.roster.by_id(top) is None and top not in self.of_course}
-        shared = "".join(letters[0] for letters in takewhile(_are_same, zip(*folders.values(), strict=False)))
-        cuts = [match.end() for match in re.finditer(r"[-_]", shared)]
-        if len(folders) == 1:
-            cuts = [cut for cut in cuts if any(f"-{_slug(shared[:cut])}".endswith(f"-{slug}") for slug in self.slugs)]
-        users: dict[str, list[Person]] = {}
-        for person in self.roster.people:
-            users.setdefault((person.github or person.id).casefold(), []).append(person)
-        self.clones = {top: [p for cut in cuts for p in users.get(text[cut:], [])] for top, text in folders.items()}
+        cuts = [match.end() for match in re.finditer(r"[-_]", folder)]
+        named = [cut for cut in cuts if any(f"-{_slug(folder[:cut])}".endswith(f"-{slug}") for slug in self.slugs)]
+        users = {folder[cut:].casefold() for cut in named or (cuts if folder in self.copies else [])}
+        return [person for person in self.roster.people if (person.github or person.id).casefold() in users]
 
     def whose(self, sender: Sender) -> Owner:
         """Return the owner of a file, or nobody and the reason."""
@@ -78,7 +74,7 @@ class Owners:
         if not self.roster.people:
             return self._unlisted(folder)
         same = [person for person in self.roster.people if _folded(person.id) == _folded(folder)]
-        fits = same or self.clones.get(sender.top, [])
+        fits = same or self._of_clone(sender.top)
         if len(fits) > 1:
             return None, f"the folder {folder!r} fits {_ids(fits)}", False
         if fits:
@@ -98,10 +94,6 @@ class Owners:
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-
-
-def _are_same(letters: tuple[str, ...]) -> bool:
-    return len(set(letters)) == 1
 
 
 def _slug(name: str) -> str:

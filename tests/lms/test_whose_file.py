@@ -198,8 +198,12 @@ def test_the_same_folders_again_are_no_second_claim(course: Course, tmp_path: Pa
         (["1-attention-ada"], {"ada": "1-attention-ada"}),
         (["attention-ada-lovelace"], {"ada-lovelace": "attention-ada-lovelace"}),
         (["attention-x-ada"], {}),
-        (["project-ada"], {}),
-        (["attention-ada-lovelace", "attention-ada-byron"], {}),  # the user may be ada-lovelace or lovelace
+        (["assignment-ada"], {"ada": "assignment-ada"}),
+        (["week-1-Ada", "week-1-bea"], {"ada": "week-1-Ada", "bea": "week-1-bea"}),
+        (["1-attention-ada", "template"], {"ada": "1-attention-ada"}),
+        (["week-1-ada", "week-1-template", "week-2-bea"], {"ada": "week-1-ada", "bea": "week-2-bea"}),
+        (["attention-ada-lovelace", "attention-ada-byron"], {"ada-lovelace": "attention-ada-lovelace"}),
+        (["week-ada-lovelace"], {}),  # the user may be ada-lovelace or lovelace
         (["xada", "xbea"], {}),
     ],
 )
@@ -214,6 +218,14 @@ def test_clones_of_github_classroom(
     lines = collect(course, assignment, [write_zip(tmp_path / "all.zip", files)])
     assert submitted(course) == {student: notebook(folder) for student, folder in expected.items()}
     assert [line.outcome for line in lines].count("unmatched") == len(folders) - len(expected)
+
+
+def test_folder_of_a_name_is_no_clone(tmp_path: Path, assignment: Assignment) -> None:
+    """Does the id "ada" not get the files in a folder "byron-ada", which is no copy of the course?"""
+    course = Course(tmp_path / "course")
+    write_roster(course, [{"id": "ada"}, {"id": "bea"}])
+    lines = collect(course, assignment, [write_zip(tmp_path / "all.zip", {"byron-ada/attention.ipynb": ADAS})])
+    assert [line.outcome for line in lines] == ["unmatched"] and submitted(course) == {}
 
 
 def test_a_copy_without_its_folder_matches_no_student(course: Course, tmp_path: Path, assignment: Assignment) -> None:
