@@ -92,8 +92,14 @@ def read_plain_file(path: Path, most: int = MAX_BYTES, start: int | None = None)
         if start is not None:
             return file.read(start)
         if info.st_size > most:
-            raise Unreadable(f"{path.name} has {info.st_size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read")
+            raise Unreadable(f"{path.name} has {too_large(path.name, info.st_size, most)}")
         return file.read(most)
+
+
+def too_large(name: str, size: int, most: int = MAX_BYTES) -> str:
+    """Say that a file has too many bytes. Most of a large notebook are pictures and tables below its cells."""
+    fix = ". Clear the outputs of all cells, save, and submit the notebook again" if ".ipynb" in name.lower() else ""
+    return f"{size / 2**20:.1f} MiB; at most {most / 2**20:.0f} are read{fix}"
 
 
 def is_notebook(path: str) -> bool:

@@ -130,7 +130,12 @@ def read_settings(folder: Path) -> Settings:
         entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
     except FileNotFoundError:
         return Settings()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f'{path}, line {line}: the file is not UTF-8. Save it in the editor with the encoding "UTF-8"'
+        ) from None
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     except OSError as error:  # the path is a folder, or the file belongs to another user
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None

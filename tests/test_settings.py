@@ -37,6 +37,14 @@ def test_address_of_a_repository_may_be_the_one_for_git_clone(given: str, tmp_pa
     assert settings.address_of_book == "https://you.github.io/my.course/"
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_settings_in_another_encoding_are_refused_with_a_remedy(encoding: str, tmp_path: Path) -> None:
+    """Are the file and the encoding to save it in named?"""
+    (tmp_path / "course.toml").write_text('# Übung\nlicense = "© Universität"\n', encoding=encoding)
+    with pytest.raises(ValueError, match=r"course\.toml, line 1: the file is not UTF-8. Save it .*\"UTF-8\""):
+        read_settings(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("given", "page"),
     [

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file, writable
+from autograder.files import MAX_BYTES, Unreadable, is_notebook, read_plain_file, too_large, writable
 
 MAX_MEMBERS = 50_000  # files in an archive or a folder, at most
 MAX_DIRECTORY = 32 * 2**20  # bytes of an archive's list of members: zipfile reads the whole list
@@ -42,6 +42,7 @@ class Member:
     read: Callable[[], bytes]  # raises Unreadable
     start: Callable[[], bytes]  # its first bytes; raises Unreadable
     when: datetime | None  # time of the last change, or of packing; without a time zone if the archive has none
+    is_named_surely: bool = True  # false if the archive does not say which letters its name has
 
 
 def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> Iterator[Member]:
@@ -125,9 +126,9 @@ def is_archive(start: bytes) -> bool:
     return start[:4] == b"PK\x03\x04" or start[:2] == b"\x1f\x8b" or start[257:262] == b"ustar"
 
 
-def _slice(data: bytes, begin: int, size: int) -> bytes:
+def _slice(path: str, data: bytes, begin: int, size: int) -> bytes:
     if size > MAX_BYTES:
-        raise Unreadable(f"it has {size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read")
+        raise Unreadable(f"it has {too_large(path, size)}")
     return data[begin : begin + size]
 
 
@@ -144,8 +145,8 @@ def _gunzip(data: bytes) -> bytes:
 
 
 def _member(path: str, data: bytes, begin: int, size: int, when: datetime | None) -> Member:
-    start = partial(_slice, data, begin, min(size, START))
-    return Member(writable(path), partial(_slice, data, begin, size), start, when)
+    start = partial(_slice, path, data, begin, min(size, START))
+    return Member(writable(path), partial(_slice, path, data, begin, size), start, when)
 
 
 def _tar_members(data: bytes) -> Iterator[Member]:
@@ -173,15 +174,17 @@ def _zip_members(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
         raise Unreadable(f"its notebooks have {total / 2**30:.0f} GiB; at most {MAX_TOTAL / 2**30:.0f} are unpacked")
     times = Counter(info.filename for info in infos)
     for info in {info.filename: info for info in infos}.values():
-        name = info.filename
+        name, is_sure = info.filename, True
         if not info.flag_bits & 0x800:
-            try:  # the name may be UTF-8 without a flag that says so: zipfile reads it as code page 437
+            try:  # zipfile reads such a name as code page 437; it may be UTF-8, or any other code page
                 name = name.encode("cp437").decode("utf-8")
-            except UnicodeError:
-                pass
+            except UnicodeEncodeError:
+                pass  # zipfile found the name in UTF-8 next to it
+            except UnicodeDecodeError:
+                is_sure = False
         skip_reason = _reason_to_skip(info, times[info.filename])
         read, start = partial(_read, archive, info, skip_reason), partial(_read, archive, info, skip_reason, START)
-        yield Member(name, read, start, _when(info))
+        yield Member(name, read, start, _when(info), is_sure)
 
 
 def _check_list(file: BinaryIO) -> None:
@@ -213,7 +216,7 @@ def _reason_to_skip(info: zipfile.ZipInfo, times: int) -> str:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "it is packed in an unusual way"
     if info.file_size > MAX_BYTES:
-        return f"it has {info.file_size / 2**20:.0f} MiB; at most {MAX_BYTES / 2**20:.0f} are read"
+        return f"it has {too_large(name, info.file_size)}"
     if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * info.compress_size:
         return f"it unpacks to {info.file_size / max(1, info.compress_size):.0f} times its size, as a zip bomb does"
     return ""
@@ -228,7 +231,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, skip_reason: str, sta
     except Exception as error:  # zipfile may raise anything on a stranger's bytes
         raise Unreadable(f"it cannot be unpacked: {error}") from None
     if len(data) > MAX_BYTES:
-        raise Unreadable(f"it has more than {MAX_BYTES / 2**20:.0f} MiB")
+        raise Unreadable(f"it has more than {too_large(info.filename, MAX_BYTES)}")  # the size in the list is wrong
     return data
 
 

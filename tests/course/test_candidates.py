@@ -259,7 +259,10 @@ SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link to a file": (lambda path: path.symlink_to(__file__), "cannot be opened"),
     "a socket": (bound, "cannot be opened"),
     "a pipe": (os.mkfifo, "is not a plain file"),
-    "60 MB": (lambda path: (path.touch(), os.truncate(path, 60 * 10**6)), "57.2 MiB; at most 50 are read"),
+    "60 MB": (
+        lambda path: (path.touch(), os.truncate(path, 60 * 10**6)),
+        "57.2 MiB; at most 50 are read. Clear the outputs",
+    ),
 }
 
 

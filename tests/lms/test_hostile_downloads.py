@@ -54,7 +54,7 @@ HOSTILE = {
     "method": "unusual",
     "bomb": "zip bomb",
     "lies about its size": "cannot be unpacked",
-    "huge": "at most 50 are read",
+    "huge": "at most 50 are read. Clear the outputs",
 }
 
 
