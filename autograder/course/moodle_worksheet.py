@@ -10,6 +10,8 @@ import re
 from datetime import datetime
 from functools import cache
 
+from autograder.settings import YEARS
+
 NO_TIME = ("", "-")
 IN_ENGLISH = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")
 CLOCK = re.compile(r"(?<![\d.])(\d{1,2}) ?[:.h] ?(\d{2})(?::\d{2})?(?![\d.])")
@@ -34,6 +36,8 @@ def columns_of(header: list[str], rows: list[list[str]]) -> dict[str, int]:
     found |= {"Last modified (submission)": times[0]} if len(times) == 2 else {}
     found |= {"Last modified (grade)": times[-1]}
     found |= {"Feedback comments": times[-1] + 1} if times[-1] + 1 < len(header) else {}
+    dated = [p for p in range(1, maximum - 1) if any(cell != "-" and _is_time(cell) for cell in columns[p])]
+    found |= {"Status": dated[0]} if dated else {}  # only an extension needs it
     if maximum > 3 and len(set(columns[1])) == len(rows):  # if marking is blind, the status is next to the number
         found["Full name"] = 1
         own = [place for place in range(2, maximum - 1) if _are_ids(columns[place])]
@@ -60,6 +64,18 @@ def read_moodle_time(text: str) -> datetime | None:
     raise ValueError(f"{text!r} is not a clear time")
 
 
+def extension_in(status: str) -> str:
+    """Return what the state of a submission says about an extension; an empty string if it says nothing.
+
+    Moodle writes an extension as the last part of the state: words, and a date.
+    """
+    last = status.split(" - ")[-1]
+    if not YEAR.search(last) and not CLOCK.search(last):
+        return ""
+    moment = _in_any_language(last)
+    return f"extended until {moment:%Y-%m-%d %H:%M}" if moment else f"{last} (a date that is not clear)"
+
+
 def _in_any_language(text: str) -> datetime | None:
     """Return the only moment that a text can mean: a clock's time, a year, a day, and a month as a word or a number."""
     clock, year = CLOCK.search(text), YEAR.search(text)
@@ -74,14 +90,40 @@ def _in_any_language(text: str) -> datetime | None:
         dates = {(numbers[0], numbers[1])} | ({(numbers[1], numbers[0])} if text.index(year[0]) > 0 else set())
     else:
         return None
-    hour = int(clock[1]) % 12 + 12 * ("pm" in words) if words & {"am", "pm"} else int(clock[1])
+    half = _half_of_day(text[: clock.start()], text[clock.end() :]) if 0 < int(clock[1]) <= 12 else None
+    hour = int(clock[1]) if half is None else int(clock[1]) % 12 + half
     moments = set()
     for month, day in dates:
         with contextlib.suppress(ValueError):  # there is no such day
             moments.add(datetime(int(year[0]), month, day, hour, int(clock[2])))
     weekdays = {weekday for word in words for weekday in names_of("days").get(word, ())}
     fitting = {moment for moment in moments if moment.weekday() in weekdays} or moments
-    return fitting.pop() if len(fitting) == 1 else None
+    return fitting.pop() if len(fitting) == 1 and int(year[0]) in YEARS else None
+
+
+def _half_of_day(before: str, after: str) -> int | None:
+    """Return 12 for an hour after noon, 0 before noon, by the words next to a clock's time; None if it has no such word."""
+    words = [after, *after.split()[:1], *(word for word in before.split()[-1:] if not word.isascii())]
+    return next((halves()[key] for word in words if (key := _plain(word)) in halves()), None)
+
+
+@cache
+def halves() -> dict[str, int]:
+    """Return the words for the hours before noon (0) and after noon (12) in all languages."""
+    from babel import Locale, localedata
+
+    found: dict[str, set[int]] = {}
+    for language in localedata.locale_identifiers():
+        if "_" not in language:
+            for widths in Locale.parse(language).day_periods.values():
+                for width in ("wide", "abbreviated"):
+                    for number, half in enumerate(("am", "pm")):
+                        found.setdefault(_plain(widths.get(width, {}).get(half, "")), set()).add(12 * number)
+    return {word: number for word, (number, *more) in found.items() if word and not more}
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\s.,]", "", word.casefold())
 
 
 @cache

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.course.course import Course
-from autograder.course.moodle_worksheet import columns_of, read_moodle_time
+from autograder.course.moodle_worksheet import columns_of, extension_in, read_moodle_time
 from autograder.spreadsheets import EATEN, Table, eaten, read_table
 
 MOODLE_ANONYMOUS = "participant"  # Moodle writes this word instead of every name if submissions are anonymous
@@ -52,6 +52,7 @@ class Entry:
     name: str
     ids: list[str]  # each may be the student's id in the course, or their e-mail address
     submitted: str  # the time of submission, as Moodle writes it
+    status: str  # the state of the submission, as Moodle writes it
 
 
 @dataclass
@@ -89,8 +90,8 @@ class Worksheet(Table):
                 for value in ids:
                     if EATEN.fullmatch(value):
                         raise ValueError(f"{self.where(index)}: {eaten(value)}")
-                submitted = self.cell(row, "Last modified (submission)") if self.system == "moodle" else ""
-                entries.append(Entry(index, number[0], name, ids, submitted))
+                submitted, status = self.cell(row, "Last modified (submission)"), self.cell(row, "Status")
+                entries.append(Entry(index, number[0], name, ids, submitted, status))
         return entries
 
 
@@ -103,11 +104,14 @@ class Roster:
         if not self.people or (worksheet and worksheet.is_anonymous):  # then the worksheet is the roster
             self.people = [_person_of_entry(entry, worksheet.system) for entry in entries]
         _check_ids([person.id for person in self.people])
-        person_of_row = {entry.row: self._match(entry, worksheet.system) for entry in entries}
-        times = Counter(person.id for person in person_of_row.values() if person)
-        self.of_row = {row: person for row, person in person_of_row.items() if person and times[person.id] == 1}
+        fitting = {entry.row: self._fitting(entry, worksheet.system) for entry in entries}
+        self.unlisted = {e.number: e.name for e in entries if not fitting[e.row]}  # names by number, of nobody's rows
+        person_of_row = {row: people[0] for row, people in fitting.items() if len(people) == 1}
+        times = Counter(person.id for person in person_of_row.values())
+        self.of_row = {row: person for row, person in person_of_row.items() if times[person.id] == 1}
         self.submitted: dict[str, datetime] = {}  # time of submission by id, from Moodle's worksheet
         self.unclear: dict[str, str] = {}  # texts that are no clear time, by id
+        self.extensions: dict[str, str] = {}  # what Moodle's worksheet says of an extension, by id
         self.anonymous = {
             MOODLE_ANONYMOUS
         }  # what Moodle writes instead of a name, in English and in the worksheet's words
@@ -121,6 +125,8 @@ class Roster:
                         self.submitted[person.id] = course.settings.in_utc(when)
                 except ValueError:
                     self.unclear[person.id] = entry.submitted
+                if extension := extension_in(entry.status):
+                    self.extensions[person.id] = extension
             if worksheet.system == "moodle":
                 word = re.sub(r"\d+$", "", worksheet.cell(worksheet.rows[entry.row], "Identifier"))
                 self.anonymous.add(key_of(word, "moodle"))
@@ -143,8 +149,10 @@ class Roster:
         if len(holders) > 1:
             return None, f"{_ids(holders)} have the same number {number}"
         if holders:
-            blind = key_of(name, "moodle") in self.anonymous
-            if system == "moodle" and holders[0].names and not (blind or holders[0].is_called(name, system)):
+            # before a name, Moodle writes the group that the teacher looked at: "Group A-Ada Lovelace"
+            ends = [name, *(name[dash.end() :] for dash in re.finditer("-", name))]
+            fits = any(key_of(end, system) in self.anonymous or holders[0].is_called(end, system) for end in ends)
+            if system == "moodle" and holders[0].names and not fits:
                 return None, (
                     f"participant {number} is {holders[0].id}, who is not called {name!r}; "
                     "do the worksheet and moodle_id belong to this assignment?"
@@ -155,6 +163,11 @@ class Roster:
             return None, f"{_ids(people)} are both called {name!r}, and number {number} is unknown"
         if not self.people:
             return None, "nobody is known: there is no roster.csv in the course, and no --worksheet was given"
+        if not people and number in self.unlisted:
+            return (
+                None,
+                f"{self.unlisted[number] or f'number {number}'} is in the worksheet, not in roster.csv: add a line",
+            )
         if not people:
             return None, f"nobody has the number {number}, and nobody is called {name!r}"
         if people[0].numbers.get(system, number) != number:
@@ -164,18 +177,15 @@ class Roster:
             )
         return people[0], ""
 
-    def _match(self, entry: Entry, system: str) -> Person | None:
-        """Return the person of a row: by id or e-mail address, else by number, else by name; None if two fit."""
+    def _fitting(self, entry: Entry, system: str) -> list[Person]:
+        """Return the people who fit a row: by id or e-mail address, else by number, else by name."""
         ids = {_same(value).casefold() for value in entry.ids}
         matches = [
             [p for p in self.people if ids & {_same(p.id).casefold(), _same(p.email).casefold()} - {""}],
             [p for p in self.people if p.numbers.get(system) == entry.number],
             [p for p in self.people if p.is_called(entry.name, system)],
         ]
-        for people in matches:
-            if people:
-                return people[0] if len(people) == 1 else None
-        return None
+        return next(filter(None, matches), [])
 
 
 def read_worksheet(path: Path) -> Worksheet:

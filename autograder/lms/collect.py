@@ -29,6 +29,10 @@ from autograder.lms.owners import Owners
 from autograder.progress import Progress
 
 MAX_LISTED = 20  # most files without a notebook that are listed for one student
+UNSURE_NAME = (
+    "letters such as é may be wrong in its name, because the archive does not say in which code page it wrote them: unpack "
+    "the archive on the system that packed it, and collect the folder, or pack it again with names in UTF-8"
+)
 MAX_KEPT = 8  # most files that are kept for one question
 
 
@@ -49,6 +53,7 @@ def collect(
     course.root.mkdir(parents=True, exist_ok=True)
     collector = _Collector(course, assignment, Roster(course, worksheet), Ledger(course, assignment.name))
     try:
+        collector.look_at_worksheet(worksheet)
         for path in paths:
             with ExitStack() as stack:
                 try:
@@ -119,6 +124,17 @@ class _Collector:
             return True
         return path.is_file() and begins_notebook(read_plain_file(path.resolve(), start=START))
 
+    def look_at_worksheet(self, worksheet: Worksheet | None) -> None:
+        """List the times in Moodle's worksheet that cannot be read, and the extensions that it grants."""
+        if worksheet and worksheet.system == "moodle" and worksheet.place("Last modified (submission)") is None:
+            why = "it has no column with times of submission: all submissions count as submitted in time"
+            self.lines.append(Line("look at", "", str(worksheet.path), why))
+        for student, text in self.roster.unclear.items():
+            self.lines.append(Line("look at", student, text, "the worksheet's time of submission is not clear"))
+        for student, text in self.roster.extensions.items():
+            why = "Moodle's extension does not reach the gradebook: grant it there too, or the submission may count as late"
+            self.lines.append(Line("look at", student, text, why))
+
     def collect(self, source: str, listed: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: the files of each student that count."""
         self.times = {
@@ -144,6 +160,8 @@ class _Collector:
                 claim.files.append((sender, member))
                 self.ledger.forget(member, sender, source)
                 continue
+            if not member.is_named_surely:
+                why += f"; {UNSURE_NAME}"
             may_count = self.wanted.sort_out([member], is_explicit=False)
             wanted = bool(may_count.notebooks or may_count.files)
             if wanted or sender.system:

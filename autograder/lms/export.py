@@ -267,17 +267,46 @@ class _Scores:
 
     def _rows_of_worksheet(self, rows: list[list[Any]]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """Yield each student's row with the scores; warn about students who are only in the worksheet or the course."""
-        seen = set()
+        seen, other = set(), self._of_another_assignment()
         for entry in self.worksheet.entries():
             person = self.roster.of_row.get(entry.row)
+            if person and person.id in other:
+                self.warnings.append(f"{other[person.id]}; nothing was written into this row")
+                seen.add(person.id)
+                continue
             if person is None:
                 self.warnings.append(f"{printable(entry.name or entry.number)} of the worksheet is not in the course")
             else:
                 seen.add(person.id)
+                if self.rows[person.id]["late"] and person.id in self.roster.extensions:
+                    extended = self.roster.extensions[person.id]
+                    self.warnings.append(f"{printable(person.id)} counts as late. Moodle says: {extended}")
                 yield rows[entry.row], self.rows[person.id]
         for student in self.rows:
             if student not in seen:
                 self.warnings.append(f"{printable(student)} is not in the worksheet")
+
+    def _of_another_assignment(self) -> dict[str, str]:
+        """Return why the worksheet is another assignment's, by student: a number differs from the download's.
+
+        Raises:
+            ValueError: all numbers differ.
+        """
+        system, reasons, known = self.worksheet.system, {}, 0
+        for entry in self.worksheet.entries():
+            person = self.roster.of_row.get(entry.row)
+            record = self.ledger.collected.get(person.id, {}) if person else {}
+            known += bool(record.get("system") == system and record["number"])
+            if record.get("system") == system and record["number"] not in ("", entry.number):
+                student, number = printable(person.id), record["number"]
+                reasons[person.id] = (
+                    f"{student} has the number {number} in the download, and {entry.number} in the worksheet"
+                )
+        if reasons and len(reasons) == known:
+            raise ValueError(
+                f"{next(iter(reasons.values()))}. All {known} numbers differ: give the worksheet of {self.assignment.name}"
+            )
+        return reasons
 
     def _warn_if_maximum_differs(self, most: str) -> None:
         if self.maximum != "" and _number(most, self.maximum) != self.maximum:

@@ -17,7 +17,7 @@ from autograder.lms.names import Sender
 class Line:
     """A line of the receipt: the outcome of one file."""
 
-    outcome: str  # one of: collected, unchanged, needs a look, older attempt, left alone, unmatched, refused
+    outcome: str  # one of: collected, unchanged, needs a look, older attempt, left alone, unmatched, refused, look at
     student: str
     file: str
     why: str = ""

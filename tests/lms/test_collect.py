@@ -79,6 +79,66 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
     assert "do the worksheet and moodle_id belong to this assignment?" in lines[0].why
 
 
+@pytest.mark.parametrize("name", ["Group A-Ada Lovelace", "Übung 1 - B-Ada Lovelace", "Group-B-Participant"])
+def test_collect_from_the_page_of_a_group(name: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a file collected if its number and the end of its name fit: Moodle writes the group before the name?"""
+    sheet = moodle_worksheet(tmp_path / "sheet.csv", [("101", "Ada Lovelace", "ada@example.org")])
+    download = {f"{name}_101_assignsubmission_file_/attention.ipynb": notebook()}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
+    assert [(line.outcome, line.student) for line in lines] == [("collected", "ada")]
+
+
+@pytest.mark.parametrize("name", ["Group A-Bea Doe", "Ada Lovelace-Group A", "Group A", "Group AAda Lovelace"])
+def test_collect_from_a_group_with_another_name(
+    name: str, course: Course, tmp_path: Path, assignment: Assignment
+) -> None:
+    """Is a file unmatched if only its number fits?"""
+    sheet = moodle_worksheet(tmp_path / "sheet.csv", [("101", "Ada Lovelace", "ada@example.org")])
+    download = {f"{name}_101_assignsubmission_file_/attention.ipynb": notebook()}
+    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
+    assert [line.outcome for line in lines] == ["unmatched"]
+
+
+def test_collect_from_a_student_who_is_not_in_the_roster_yet(
+    course: Course, tmp_path: Path, assignment: Assignment
+) -> None:
+    """If the worksheet lists a student whom the roster does not, does the reason say so, and what to do?"""
+    sheet = moodle_worksheet(tmp_path / "sheet.csv", [("105", "Sam Late", "sam@example.org")])
+    download = {"Sam Late_105_assignsubmission_file_/attention.ipynb": notebook()}
+    (line,) = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], read_worksheet(sheet))
+    assert line.why == "Sam Late is in the worksheet, not in roster.csv: add a line"
+
+
+def test_collect_says_which_times_are_unknown(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a time that cannot be read listed with student and text, and a worksheet without such a column?"""
+    people = [("101", "Ada Lovelace", "ada@example.org")]
+    archive = write_zip(tmp_path / "m.zip", {"Ada Lovelace_101_assignsubmission_file_/attention.ipynb": notebook()})
+    unclear = read_worksheet(moodle_worksheet(tmp_path / "unclear.csv", people, "5.30pm"))
+    (line,) = [each for each in collect(course, assignment, [archive], unclear) if each.outcome == "look at"]
+    assert (line.student, line.file) == ("ada", "5.30pm")
+    table = [["Identifier", "Full name", "Grade"], ["Participant 101", "Ada Lovelace", ""]]
+    without = read_worksheet(write_csv(tmp_path / "without.csv", table))
+    (line,) = [each for each in collect(course, assignment, [archive], without) if each.outcome == "look at"]
+    assert line.file.endswith("without.csv") and "no column with times of submission" in line.why
+
+
+def test_collect_from_an_archive_in_an_unknown_code_page(
+    course: Course, tmp_path: Path, assignment: Assignment
+) -> None:
+    """Does the reason say that the letters of a name may be wrong, and the remedy, and are right names collected?"""
+    write_roster(course, [{"id": "łukasz"}, {"id": "çem"}, {"id": "ada"}])
+    archive = write_zip(
+        tmp_path / "all.zip", {f"{name}/attention.ipynb": notebook(name) for name in ("@ukasz", "#em", "ada")}
+    )
+    archive.write_bytes(
+        archive.read_bytes().replace(b"@ukasz", "łukasz".encode("cp852")).replace(b"#em", "çem".encode("cp852"))
+    )
+    lines = collect(course, assignment, [archive])
+    assert submitted(course) == {"ada": notebook("ada"), "çem": notebook("#em")}
+    (line,) = [line for line in lines if line.outcome == "unmatched"]
+    assert "letters such as é may be wrong in its name" in line.why and "pack it again with names in UTF-8" in line.why
+
+
 def test_collect_takes_no_file_for_one_of_another_number(tmp_path: Path, assignment: Assignment) -> None:
     """Is a file with two participants' numbers in its name unmatched, and the owner's own file collected?
 

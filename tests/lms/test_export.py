@@ -181,6 +181,39 @@ def test_export_moodle_twice(
     assert "bea: Moodle says that the grade cannot be changed" in done.warnings
 
 
+def test_export_with_the_worksheet_of_another_assignment(
+    course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path
+) -> None:
+    """Is a worksheet refused if all its numbers differ from the download's, and one row left as it is if one differs?"""
+    path = moodle_worksheet(tmp_path / "other.csv", [(str(int(n) + 100), name, mail) for n, name, mail in PEOPLE])
+    with pytest.raises(ValueError, match=rf"200 in the worksheet. All \d numbers differ: give the worksheet of {NAME}"):
+        prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(path))
+    assert not (course.root / "export").exists()
+    path = moodle_worksheet(tmp_path / "one.csv", [("999", *PEOPLE[0][1:]), *PEOPLE[1:]])
+    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(path)).write()
+    ada, bea = read(done, "moodle.csv")[1:3]
+    grade = read_worksheet(path).place("Grade")
+    assert ada == read_worksheet(path).rows[0] and bea[grade] != ""
+    assert any(warning.startswith("ada has the number 100 in the download, and 999") for warning in done.warnings)
+    assert "ada is not in the worksheet" not in done.warnings
+
+
+def test_export_says_that_moodle_extended_a_due_date(
+    course: Course, collected: list[Result], assignment: Assignment, sheet: Path
+) -> None:
+    """Is a student named who counts as late, although Moodle's worksheet says that the due date was extended?"""
+    text, status = sheet.read_text(encoding="utf-8"), "Submitted for grading"
+    late = "Extension granted until: Monday, 9 November 2026, 11:59 PM"
+    lines = [
+        line.replace(status, f'"{status} - {late}"') if "Bea" in line or "Ada" in line else line
+        for line in text.splitlines()
+    ]
+    sheet.write_text("\n".join(lines), encoding="utf-8")
+    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet))
+    warnings = [warning for warning in done.scores.warnings if "extended until" in warning]
+    assert warnings == ["bea counts as late. Moodle says: extended until 2026-11-09 23:59"]
+
+
 def test_export_moodle_without_worksheet(course: Course, collected: list[Result], assignment: Assignment) -> None:
     """Does the table have the columns that Moodle's import needs, and the numbers of the download?"""
     done = prepare_export(course, assignment, collected, "moodle").write()

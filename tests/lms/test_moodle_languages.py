@@ -128,6 +128,12 @@ def test_export_keeps_the_worksheet_s_own_language(course: Course, assignment: A
         ("thứ Sáu, 20 tháng 11 2026, 5:30 PM", datetime(2026, 11, 20, 17, 30)),
         ("Friday, 20 November 2026, 12:05 AM", datetime(2026, 11, 20, 0, 5)),
         ("26/11/2026 17:30", datetime(2026, 11, 26, 17, 30)),
+        ("11/26/2026 5:30 PM", datetime(2026, 11, 26, 17, 30)),
+        ("2026년 11월 20일, 금요일, 오후 5:30", datetime(2026, 11, 20, 17, 30)),
+        ("2026年11月20日 星期五 下午5:30", datetime(2026, 11, 20, 17, 30)),
+        ("viernes, 20 de noviembre de 2026, 5:30 p. m.", datetime(2026, 11, 20, 17, 30)),
+        ("péntek, 20 november 2026, 12:05 de.", datetime(2026, 11, 20, 0, 5)),
+        ("am Freitag, 20. November 2026, 17:30", datetime(2026, 11, 20, 17, 30)),  # "am" is no hour before noon
         ("-", None),
     ],
 )
@@ -137,7 +143,14 @@ def test_time_in_any_language_is_read(text: str, when: datetime | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["5/11/2026 17:30", "5.30pm", "samedi 31 février 2026, 10:00", "20 Smarch 2026, 10:00"]
+    "text",
+    [
+        "5/11/2026 17:30",
+        "5.30pm",
+        "samedi 31 février 2026, 10:00",
+        "20 Smarch 2026, 10:00",
+        "20 November 2569, 17:30",  # 2026 in Thailand
+    ],
 )
 def test_unclear_time_is_put_to_a_person(text: str, course: Course, assignment: Assignment, tmp_path: Path) -> None:
     """Is a person asked about a time that cannot be read, with its text, instead of "in time"?"""
@@ -151,6 +164,49 @@ def test_unclear_time_is_put_to_a_person(text: str, course: Course, assignment: 
     collect(course, assignment, [archive], read_worksheet(path))
     when, question = course.time_of("ada", NAME)
     assert when is None and text in question
+
+
+EXTENDED = {
+    "en": ("Submitted for grading - Extension granted until: Monday, 9 November 2026, 11:59 PM", "2026-11-09 23:59"),
+    "de": ("Keine Abgabe - Verlängerung genehmigt bis: Montag, 9. November 2026, 23:59", "2026-11-09 23:59"),
+    "fr": ("Remis pour évaluation - Prolongation jusqu'au : lundi 9 novembre 2026, 23:59", "2026-11-09 23:59"),
+    "zh": ("已提交 - 延期至：2026年11月9日 星期一 23:59", "2026-11-09 23:59"),
+    "pl": (
+        "Przesłane - Przedłużono do: 9/11/2026 23:59",
+        "Przedłużono do: 9/11/2026 23:59",
+    ),  # 9 November, or 11 September
+}
+
+
+@pytest.mark.parametrize("language", EXTENDED)
+def test_extension_in_the_status_is_listed(
+    language: str, course: Course, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Does a line name the student and the date, or its text if it is not clear, and nobody without an extension?"""
+    path = worksheet(tmp_path, "de" if language == "en" else language)
+    rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+    if language == "en":
+        rows[0] = ["Identifier", "Full name", "ID number", "Email address", "Status", "Grade", "Maximum Grade"]
+        rows[0] += ["Grade can be changed", "Last modified (submission)", "Last modified (grade)", "Feedback comments"]
+    rows[1][4] = EXTENDED[language][0]
+    archive = write_zip(tmp_path / "all.zip", {"Ada Lovelace_1001_assignsubmission_file_/attention.ipynb": notebook()})
+    lines = collect(course, assignment, [archive], read_worksheet(write_csv(path, rows)))
+    (line,) = [line for line in lines if line.outcome == "look at"]
+    assert line.student == "ada" and EXTENDED[language][1] in line.file and "extension" in line.why
+
+
+@pytest.mark.parametrize(
+    "state", ["Submitted for grading - 2 days 3 hours late", "No submission", "Abgegeben - 1 Tag zu spät"]
+)
+def test_state_without_an_extension_is_not_listed(
+    state: str, course: Course, assignment: Assignment, tmp_path: Path
+) -> None:
+    """Is a submission that is only late no extension?"""
+    path = worksheet(tmp_path, "de")
+    path.write_text(path.read_text(encoding="utf-8").replace(LANGUAGES["de"][2], state), encoding="utf-8")
+    archive = write_zip(tmp_path / "all.zip", {"Ada Lovelace_1001_assignsubmission_file_/attention.ipynb": notebook()})
+    lines = collect(course, assignment, [archive], read_worksheet(path))
+    assert [line.outcome for line in lines] == ["collected"]
 
 
 @pytest.mark.parametrize("eaten", ["1.26E+05", "1,26E+05", "1E+11"])
