@@ -8,8 +8,7 @@ from autograder.files import Unreadable, is_notebook
 from autograder.notebooks import read_notebook
 
 A_LINK = (
-    "a link was submitted, not the notebook. The link may change or be private: the notebook's file has to be submitted "
-    "(in Colab: File, Download, Download .ipynb)"
+    "a link was submitted, not the notebook. Submit the notebook's file (in Colab: File, Download, Download .ipynb)"
 )
 LINK = re.compile(r"\bhttps?://(?!www\.w3\.org/)[^\s\"'<>()\[\]\\]+", re.I)  # w3.org: a page names its standard
 PAGES = (".html", ".htm", ".txt", ".md", ".url", ".webloc", ".desktop")  # files of a saved text or link

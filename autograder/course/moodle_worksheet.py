@@ -86,8 +86,13 @@ def _in_any_language(text: str) -> datetime | None:
     numbers = [int(number) for number in re.findall(r"\d+", rest)]
     if len(numbers) == 1:
         dates = {(month, numbers[0]) for word in words for month in names_of("months").get(word, ())}
-    elif len(numbers) == 2:  # after the year, the month comes first; before it, either may come first
-        dates = {(numbers[0], numbers[1])} | ({(numbers[1], numbers[0])} if text.index(year[0]) > 0 else set())
+    elif len(numbers) == 2:
+        first, second = numbers
+        dates = {(first, second), (second, first)}
+        if text.index(year[0]) == 0:  # after the year, the month comes first
+            dates = {(first, second)}
+        elif re.search(r"\d\. ?\d\d?\. ?\d{4}", text):  # with dots, the day comes first
+            dates = {(second, first)}
     else:
         return None
     half = _half_of_day(text[: clock.start()], text[clock.end() :]) if 0 < int(clock[1]) <= 12 else None

@@ -178,12 +178,17 @@ class Roster:
         return people[0], ""
 
     def _fitting(self, entry: Entry, system: str) -> list[Person]:
-        """Return the people who fit a row: by id or e-mail address, else by number, else by name."""
+        """Return the people who fit a row: by id or e-mail address, else by a number that no name contradicts, else by name."""
         ids = {_same(value).casefold() for value in entry.ids}
+        called = [p for p in self.people if p.is_called(entry.name, system)]
         matches = [
             [p for p in self.people if ids & {_same(p.id).casefold(), _same(p.email).casefold()} - {""}],
-            [p for p in self.people if p.numbers.get(system) == entry.number],
-            [p for p in self.people if p.is_called(entry.name, system)],
+            [
+                p
+                for p in self.people
+                if p.numbers.get(system) == entry.number and (not entry.name or not p.names or p in called)
+            ],
+            called,
         ]
         return next(filter(None, matches), [])
 

@@ -79,6 +79,22 @@ def test_collect_with_worksheet_of_another_assignment(course: Course, tmp_path: 
     assert "do the worksheet and moodle_id belong to this assignment?" in lines[0].why
 
 
+def test_collect_with_numbers_of_another_assignment_in_the_roster(tmp_path: Path, assignment: Assignment) -> None:
+    """If moodle_id is the number of another person in this worksheet, does neither get the other's file?"""
+    course = Course(tmp_path / "course")
+    people = [("ada", "Ada", "Lovelace", "101"), ("bea", "Bea", "Doe", "")]
+    write_roster(course, [dict(zip(("id", "first_name", "last_name", "moodle_id"), each)) for each in people])
+    table = [
+        ["Identifier", "Full name", "Grade"],
+        ["Participant 101", "Bea Doe", ""],
+        ["Participant 102", "Ada Lovelace", ""],
+    ]
+    sheet = read_worksheet(write_csv(tmp_path / "sheet.csv", table))
+    download = {"Bea Doe_101_assignsubmission_file_/attention.ipynb": notebook("bea")}
+    collect(course, assignment, [write_zip(tmp_path / "m.zip", download)], sheet)
+    assert submitted(course) == {"bea": notebook("bea")}
+
+
 @pytest.mark.parametrize("name", ["Group A-Ada Lovelace", "Übung 1 - B-Ada Lovelace", "Group-B-Participant"])
 def test_collect_from_the_page_of_a_group(name: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Is a file collected if its number and the end of its name fit: Moodle writes the group before the name?"""

@@ -129,6 +129,8 @@ def test_export_keeps_the_worksheet_s_own_language(course: Course, assignment: A
         ("Friday, 20 November 2026, 12:05 AM", datetime(2026, 11, 20, 0, 5)),
         ("26/11/2026 17:30", datetime(2026, 11, 26, 17, 30)),
         ("11/26/2026 5:30 PM", datetime(2026, 11, 26, 17, 30)),
+        ("05.11.2026 17:30", datetime(2026, 11, 5, 17, 30)),  # as a German spreadsheet writes it again
+        ("2026-11-05 17:30", datetime(2026, 11, 5, 17, 30)),
         ("2026년 11월 20일, 금요일, 오후 5:30", datetime(2026, 11, 20, 17, 30)),
         ("2026年11月20日 星期五 下午5:30", datetime(2026, 11, 20, 17, 30)),
         ("viernes, 20 de noviembre de 2026, 5:30 p. m.", datetime(2026, 11, 20, 17, 30)),
