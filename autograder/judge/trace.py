@@ -91,7 +91,7 @@ class Trace:
         """Count steps through the record, and give up after too many: a forged record could make a search endless."""
         self.work += steps
         if self.work > MAX_WORK:
-            raise ValueError("the record is too long to be searched")
+            raise KeyError("the record is too long to be searched")
 
     def compare(self, known):
         """Compare all values with the known steps."""
@@ -330,7 +330,7 @@ def _checked(kind, value):
 def _line(number):
     """Return the number of a line."""
     if not 0 <= _checked(int, number) <= MAX_LINE:
-        raise ValueError("no line has this number")
+        raise KeyError("no line has this number")
     return number
 
 
