@@ -28,6 +28,7 @@ COMMANDS = {  # commands, in the order of the help
     "report": reporting.report,
     "similarity": reporting.similarity,
     "answer": reporting.answer,
+    "extend": lms.extend,
     "forget": lms.forget,
     "collect": lms.collect,
     "export": lms.export,

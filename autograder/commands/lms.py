@@ -125,6 +125,30 @@ def export(
     stop_if_not_graded(result for *_, results in graded for result in results)
 
 
+def extend(
+    student: Annotated[str, typer.Argument(help="The id of the student, who need not have submitted anything.")],
+    assignment: AssignmentArgument,
+    until: Annotated[str, typer.Argument(help='Until when the student may submit: "2026-12-04 18:00".')],
+    course: CourseOption = COURSE,
+) -> None:
+    """Give a student more time: write it into COURSE/extensions.csv. The next grading computes lateness and penalties."""
+    from autograder.course.extensions import until_when, write_extension
+
+    where = course_in(course)
+    with exit_on(ValueError):
+        when = until_when(until, where.settings)
+        if student not in where.students():
+            raise ValueError(f"nobody in the course has the id {student!r}; add the student to roster.csv first")
+        due = where.settings.due.get(assignment)
+        if due is None:
+            raise ValueError(f"{assignment} has no due date in course.toml, so nobody is late")
+        if when < due:
+            raise ValueError(f"{until} is before the due date, {due}")
+        write_extension(where.root, student, assignment, until)
+    say_of_others(f"{student} may submit {assignment} until {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M %Z}.")
+    say(f'Run "{command_line(course, "grade", assignment)}" to compute lateness and penalties again.')
+
+
 def forget(
     student: Annotated[str, typer.Argument(help="The id of the student.")],
     course: CourseOption = COURSE,

@@ -118,5 +118,5 @@ def answer(
     from autograder.course.regrade_requests import answer_request
 
     with exit_on(ValueError):
-        answer_request(course.resolve(), student, assignment, part, text)
+        answer_request(course.resolve(), student, assignment, part, text, course_in(course).students())
     say(f'Answered. Run "{command_line(course, "feedback", assignment)}" to write the page again.')

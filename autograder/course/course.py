@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from autograder.course import gradebook as tables
 from autograder.course import submissions
 from autograder.course.candidates import SortedFiles, Wanted
 from autograder.course.decisions import Decision, read_decisions
+from autograder.course.extensions import read_extensions
 from autograder.course.gradebook import (
     COURSE_ID,
     GradebookError,
@@ -418,17 +419,24 @@ class Course:
         self.save_result(result)
 
     def renew_lateness(self, assignment: Assignment) -> None:
-        """Write the times of submission that changed since the grading, and compute the penalties again.
+        """Write the times and extensions that changed since the grading, and compute the penalties again.
 
         A penalty depends on the time, the due date, the extension, the points and the plugin; each of them may have changed.
+        A student without a line in extensions.csv keeps an extension that nbgrader has.
 
         Raises:
             GradebookError: as `record`, or the plugin for penalties failed.
         """
         with self.reading() as db:
-            before = tables.times(db, assignment.name)
-        now = {student: self._settle_time(student, assignment.name) for student in before}
-        changed = {student: when for student, when in now.items() if when and tables.in_utc(when) != before[student]}
+            before, due = tables.times(db, assignment.name), tables.due_date(db, assignment.name)
+        until = read_extensions(self.root, self.settings, assignment.name) if due else {}
+        changed = {}
+        for student, (came, more) in before.items():
+            when = self._settle_time(student, assignment.name)
+            came_now = tables.in_utc(when) if when else came
+            more_now = max(tables.in_utc(until[student]) - due, timedelta()) if student in until else more
+            if (came_now, more_now) != (came, more):
+                changed[student] = came_now, more_now
         if changed or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
             with self.gradebook(), self._importable():
                 self._recorder.renew_lateness(assignment.name, changed)

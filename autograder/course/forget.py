@@ -8,6 +8,7 @@ from typing import Any
 
 from autograder.course.course import Course
 from autograder.course.decisions import write_decision
+from autograder.course.extensions import drop_extensions
 from autograder.course.gradebook import id_in_gradebook
 from autograder.course.regrade_requests import drop_requests
 from autograder.files import write_atomically
@@ -53,6 +54,7 @@ def forget(course: Course, student: str) -> list[str]:
     if _drop_from_roster(root / "roster.csv", student):
         done.append("the student's line in roster.csv")
     drop_requests(root, student)
+    drop_extensions(root, student)
     for path in sorted(root.glob("settled/*.json")):
         write_decision(root, path.stem, student, None)
     with course.gradebook() as gradebook:

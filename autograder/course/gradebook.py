@@ -246,13 +246,12 @@ class Lateness:
         return f"late, {self.penalty:g} off" if self.penalty else "late" * self.late
 
 
-def times(db: Reader, assignment: str) -> dict[str, datetime | None]:
-    """Return the time of every submission of an assignment, in UTC without a time zone, by student."""
-    query = text(
-        f"SELECT student_id, submitted_assignment.timestamp AS came {OF_SUBMISSIONS} WHERE assignment.name = :name"
-    )
-    rows = db.execute(query.columns(came=DateTime), {"name": assignment})
-    return {student_of(student): came for student, came in rows}
+def times(db: Reader, assignment: str) -> dict[str, tuple[datetime | None, timedelta | None]]:
+    """Return the time of every submission of an assignment, in UTC without a time zone, and its extension, by student."""
+    columns = "student_id, submitted_assignment.timestamp AS came, extension"
+    query = text(f"SELECT {columns} {OF_SUBMISSIONS} WHERE assignment.name = :name")
+    rows = db.execute(query.columns(came=DateTime, extension=Interval), {"name": assignment})
+    return {student_of(student): (came, more) for student, came, more in rows}
 
 
 def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:

@@ -4,13 +4,14 @@ nbgrader's own preprocessors compute the grades. nbgrader opens the gradebook ag
 open. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
 """
 
+import fcntl
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,9 @@ def _make(url: URL) -> None:
     """Make nbgrader's tables if they are missing. A failure leaves no table."""
     if url.get_backend_name() == "sqlite":
         path = Path(url.database)
-        if not path.exists() or path.stat().st_size == 0:
+        with _alone_in(path.parent):
+            if path.exists() and path.stat().st_size > 0:  # another grader may have made it
+                return
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
                 engine = create_engine(url.set(database=f"{folder}/gradebook.db"))
                 try:
@@ -111,6 +114,17 @@ def _make(url: URL) -> None:
             _make_tables(connection)
     finally:
         engine.dispose()
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process makes a gradebook in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _make_tables(connection: Connection) -> None:
@@ -269,15 +283,16 @@ class Recorder:
         db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
 
-    def renew_lateness(self, assignment: str, times: dict[str, datetime]) -> None:
-        """Write times of submission, by student, and compute all penalties of an assignment again."""
-        db, times = self.gradebook.db, {id_in_gradebook(student): in_utc(when) for student, when in times.items()}
+    def renew_lateness(self, assignment: str, times: dict[str, tuple[datetime | None, timedelta | None]]) -> None:
+        """Write times of submission and extensions, by student, and compute all penalties of an assignment again."""
+        db, times = self.gradebook.db, {id_in_gradebook(student): pair for student, pair in times.items()}
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)
         rows = rows.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         rows = rows.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
         for submission, submitted in db.execute(rows.where(Assignment.name == assignment)).all():
-            submission.timestamp = times.get(submission.student_id, submission.timestamp)
+            if submission.student_id in times:
+                submission.timestamp, submission.extension = times[submission.student_id]
             self._penalties.assign(submission, submitted)
         db.commit()
 

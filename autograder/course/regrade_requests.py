@@ -1,10 +1,12 @@
 """Regrade requests and their answers: regrade-requests.csv in the course's folder."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.files import write_atomically
-from autograder.spreadsheets import read_table, write_table
+from autograder.spreadsheets import read_table, write_defused
 
 FILE = "regrade-requests.csv"
 COLUMNS = ("student", "assignment", "part", "why", "answer")
@@ -20,6 +22,10 @@ class Request:
     why: str = ""
     answer: str = ""  # empty while the request is open
 
+    def is_by(self, student: str, assignment: str) -> bool:
+        """Whether it is a student's request about an assignment. Students type names with capitals and spaces."""
+        return key_of(self.student) == key_of(student) and key_of(self.assignment) == key_of(assignment)
+
 
 def read_requests(root: Path) -> list[Request]:
     """Read the requests of a course; an empty list if there is no file.
@@ -30,19 +36,27 @@ def read_requests(root: Path) -> list[Request]:
     return [Request(*(row.get(name, "") for name in COLUMNS)) for row in _rows(root)[1]]
 
 
-def answer_request(root: Path, student: str, assignment: str, part: str, text: str) -> None:
-    """Write an answer into the table, next to its request.
+def key_of(text: str) -> str:
+    """Return the form in which two names of students, assignments or parts are compared."""
+    return re.sub(r"[\s_-]+", "_", text.lstrip("'").strip().casefold())
+
+
+def answer_request(root: Path, student: str, assignment: str, part: str, text: str, students: Iterable[str]) -> None:
+    """Write an answer into the table, next to the open requests about a part; if none is open, correct the last answer.
 
     Raises:
-        ValueError: there is no such request.
+        ValueError: there is no such student in the course, or no such request.
     """
+    if key_of(student) not in map(key_of, students):
+        raise ValueError(f"nobody in the course has the id {student!r}: correct the column student of {root / FILE}")
     header, rows = _rows(root)
-    asked = [row for row in rows if (row["student"], row["assignment"], row["part"]) == (student, assignment, part)]
+    own = [row for row in rows if Request(row["student"], row["assignment"], "").is_by(student, assignment)]
+    asked = [row for row in own if key_of(row["part"]) == key_of(part)]
     if not asked:
-        parts = sorted({row["part"] for row in rows if (row["student"], row["assignment"]) == (student, assignment)})
+        parts = sorted({row["part"] for row in own})
         known = f"asked about {', '.join(parts)}" if parts else f"asked about no part of {assignment}"
         raise ValueError(f"{root / FILE}: {student} {known}, not about {part!r}")
-    for row in asked:
+    for row in [row for row in asked if not row.get("answer")] or asked[-1:]:
         row["answer"] = text
     _write(root, list(dict.fromkeys([*header, "answer"])), rows)
 
@@ -50,12 +64,13 @@ def answer_request(root: Path, student: str, assignment: str, part: str, text: s
 def drop_requests(root: Path, student: str) -> None:
     """Delete a student's requests from the table."""
     header, rows = _rows(root)
-    if any(row["student"] == student for row in rows):
-        _write(root, header, [row for row in rows if row["student"] != student])
+    kept = [row for row in rows if key_of(row["student"]) != key_of(student)]
+    if len(kept) < len(rows):
+        _write(root, header, kept)
 
 
 def _write(root: Path, header: list[str], rows: list[dict[str, str]]) -> None:
-    write_atomically(root / FILE, write_table(header, ([row.get(name, "") for name in header] for row in rows)))
+    write_atomically(root / FILE, write_defused(header, ([row.get(name, "") for name in header] for row in rows)))
 
 
 def _rows(root: Path) -> tuple[list[str], list[dict[str, str]]]:

@@ -132,7 +132,8 @@ class _Collector:
         for student, text in self.roster.unclear.items():
             self.lines.append(Line("look at", student, text, "the worksheet's time of submission is not clear"))
         for student, text in self.roster.extensions.items():
-            why = "Moodle's extension does not reach the gradebook: grant it there too, or the submission may count as late"
+            grant = f'autograder extend {student} {self.assignment.name} "2026-12-04 18:00"'
+            why = f"Moodle's extension does not reach the gradebook: grant it, for example {grant}, or it may count as late"
             self.lines.append(Line("look at", student, text, why))
 
     def collect(self, source: str, listed: list[Member], progress: Progress) -> None:

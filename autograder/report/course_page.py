@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.gradebook import students
-from autograder.course.regrade_requests import read_requests
+from autograder.course.regrade_requests import Request, key_of, read_requests
 from autograder.files import write_atomically
 from autograder.judge import catalogue
 from autograder.judge.mistake import number_of
@@ -103,7 +103,10 @@ def write_course_page(course: Course, graded: Graded) -> Path:
         columns=[_summary(course, column, len(table)) for column in columns],
         lines=[_line(course, columns, line) for line in table],
         of=sum(column.maximum for column in columns),
-        asked=sorted(read_requests(course.root), key=lambda request: bool(request.answer)),
+        asked=[
+            (request, _unknown_in(request, graded, course.students()))
+            for request in sorted(read_requests(course.root), key=lambda request: bool(request.answer))
+        ],
         again=[
             {"name": name, "title": catalogue.TITLES.get(name, ""), "who": who}
             for name, who in _returning(columns).items()
@@ -112,6 +115,18 @@ def write_course_page(course: Course, graded: Graded) -> Path:
     write_atomically(folder / "course.csv", csv_text(table))
     write_atomically(folder / "index.html", page)
     return folder / "index.html"
+
+
+def _unknown_in(request: Request, graded: Graded, students: list[str]) -> str:
+    """Return what is unknown in a request, which then appears on no student's page; an empty string if nothing is."""
+    if key_of(request.student) not in map(key_of, students):
+        return f"nobody has the id {request.student}"
+    assignment = next((each for each, _ in graded if key_of(each.name) == key_of(request.assignment)), None)
+    if assignment is None:
+        return f"{request.assignment} is not graded here"
+    parts = [question.name for question in questions_of(assignment)]
+    known = key_of(request.part) in map(key_of, parts)
+    return "" if known else f"{assignment.name} has no part {request.part}, only {', '.join(parts)}"
 
 
 def _summary(course: Course, column: Column, of_students: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import Grade, Lateness, lateness
 from autograder.course.gradebook import comments as all_comments
 from autograder.course.gradebook import grades as all_grades
-from autograder.course.regrade_requests import Request, read_requests
+from autograder.course.regrade_requests import Request, key_of, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judge import catalogue
 from autograder.judge.compare import UNWRITTEN
@@ -93,8 +93,8 @@ def _asked(
     request: Request, parts: list[dict[str, Any]], grades: dict[str, Grade], assignment: Assignment
 ) -> dict[str, Any]:
     """Return a student's regrade request, its answer, and the points now and before."""
-    part = next((part for part in parts if part["name"] == request.part), None)
-    cells = next((q.cells for q in questions_of(assignment) if q.name == request.part), [])
+    part = next((part for part in parts if key_of(part["name"]) == key_of(request.part)), None)
+    cells = next((q.cells for q in questions_of(assignment) if key_of(q.name) == key_of(request.part)), [])
     of_tests = [grades[name].of_tests for name in cells if name in grades and grades[name].of_tests is not None]
     changed = bool(part and of_tests and sum(of_tests) != part["points"])
     return dict(
@@ -260,7 +260,7 @@ class _Writer:
         facts = facts_of(result, grades, comments, late, assignment)
         for part in facts["parts"]:
             part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
-        own = [r for r in self.requests if (r.student, r.assignment) == (result.student, assignment.name)]
+        own = [request for request in self.requests if request.is_by(result.student, assignment.name)]
         facts["asked"] = [_asked(request, facts["parts"], grades, assignment) for request in own]
         page = self.course.feedback_page(result.student, assignment)
         book = self.course.settings.address_of_book or catalogue.address_of_book()

@@ -1,0 +1,129 @@
+"""Are regrade requests, extensions and a new gradebook right for students and graders who do not wait for each other?"""
+
+import multiprocessing
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import assignment_of
+from sqlalchemy import URL
+from test_cli import run
+
+from autograder.course.course import Course
+from autograder.course.gradebook import lateness
+from autograder.course.recording import add_students, opened
+from autograder.course.regrade_requests import answer_request, read_requests
+from autograder.files import write_atomically
+
+NAME = "1_attention"
+ASKED = (
+    f"student,assignment,part,why\nADA,{NAME},Softmax,First\nada, 1_Attention ,softmax,Second\nben,{NAME},mask,Mine\n"
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A course of two students with a due date and three requests."""
+    write_atomically(tmp_path / "roster.csv", "id\nada\nben\n")
+    write_atomically(tmp_path / "regrade-requests.csv", ASKED)
+    write_atomically(tmp_path / "course.toml", f'timezone = "UTC"\n[due]\n{NAME} = 2026-11-03 12:00:00\n')
+    return tmp_path
+
+
+def answers(root: Path) -> list[str]:
+    """Return the answers in the table."""
+    return [request.answer for request in read_requests(root)]
+
+
+def test_later_request_gets_its_own_answer(root: Path) -> None:
+    """Does an answer go to the requests that are open, and keep the answer of an earlier request?"""
+    write_atomically(
+        root / "regrade-requests.csv", ASKED.replace("why\n", "why,answer\n").replace("First", "First,No.")
+    )
+    answer_request(root, "ada", NAME, "softmax", "Yes.", ["ada", "ben"])
+    assert answers(root) == ["No.", "Yes.", ""]
+    answer_request(root, "ada", NAME, "softmax", "Yes, indeed.", ["ada", "ben"])
+    assert answers(root) == ["No.", "Yes, indeed.", ""]
+
+
+def test_capitals_and_spaces_do_not_matter(root: Path) -> None:
+    """Does an answer reach requests whose names were typed with capitals or spaces?"""
+    assert run("answer", "ada", NAME, "softmax", "Both.", "--course", str(root)).exit_code == 0
+    assert answers(root) == ["Both.", "Both.", ""]
+
+
+def test_unknown_student_is_named(root: Path) -> None:
+    """Is an answer to nobody in the course refused?"""
+    write_atomically(root / "regrade-requests.csv", ASKED.replace("ben", "nobody"))
+    done = run("answer", "nobody", NAME, "mask", "No.", "--course", str(root))
+    assert done.exit_code == 1 and "nobody in the course has the id 'nobody'" in " ".join(done.output.split())
+    assert answers(root) == ["", "", ""]
+
+
+def test_table_of_requests_holds_no_formula(root: Path) -> None:
+    """Can a spreadsheet open the table, whatever students and the answer contain?"""
+    write_atomically(root / "regrade-requests.csv", ASKED.replace("Second", "=1+1"))
+    answer_request(root, "ada", NAME, "softmax", "=HYPERLINK(1)", ["ada"])
+    answer_request(root, "ada", NAME, "softmax", "=HYPERLINK(2)", ["ada"])
+    text = (root / "regrade-requests.csv").read_text(encoding="utf-8")
+    assert ",=" not in text and "'=1+1" in text and "'=HYPERLINK(2)" in text and "''" not in text
+
+
+@pytest.mark.parametrize(
+    ("until", "late"), [("2026-11-05 12:00", True), ("2026-11-06", False), ("2026-11-05T14:00:00+00:00", False)]
+)
+def test_extension_counts_for_a_student_who_submits_later(root: Path, until: str, late: bool) -> None:
+    """Does an extension count that was given before the student submitted, also after a change of the due date?"""
+    course, assignment = Course(root), assignment_of(NAME)
+    done = run("extend", "ada", NAME, until, "--course", str(root))
+    assert done.exit_code == 0, done.output
+    course.prepare(assignment)
+    with course.gradebook() as gradebook:
+        gradebook.add_submission(NAME, "ada")
+    write_atomically(root / "submitted" / "ada" / NAME / "timestamp.txt", "2026-11-05 13:00:00 UTC")
+    course.renew_lateness(assignment)
+    with course.reading() as db:
+        assert lateness(db, NAME)["ada"].late == late
+    with course.gradebook() as gradebook:
+        assert gradebook.find_submission(NAME, "ada").extension > timedelta()
+
+
+@pytest.mark.parametrize(
+    ("student", "until", "said"),
+    [
+        ("cai", "2026-12-04", "nobody in the course has the id 'cai'"),
+        ("ada", "next week", "'next week' is not a time: write it as"),
+        ("ada", "2026-11-01", "is before the due date"),
+    ],
+)
+def test_extension_that_cannot_be_is_refused(root: Path, student: str, until: str, said: str) -> None:
+    """Is an unknown student, an unreadable time or a time before the due date refused?"""
+    done = run("extend", student, NAME, until, "--course", str(root))
+    assert done.exit_code == 1 and said in " ".join(done.output.split())
+    assert not (root / "extensions.csv").exists()
+
+
+def make_gradebook(folder: str, student: str, barrier) -> None:
+    """Open a gradebook at the same time as another process, and write a student."""
+    barrier.wait(60)
+    with opened(URL.create("sqlite", database=f"{folder}/gradebook.db")) as gradebook:
+        add_students(gradebook, [{"id": student}])
+
+
+def test_two_graders_make_one_gradebook() -> None:
+    """If two graders begin in a new course at the same moment, is the gradebook made once, and does it have both students?"""
+    context = multiprocessing.get_context("spawn")
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            barrier = context.Barrier(3)
+            makers = [
+                context.Process(target=make_gradebook, args=(folder, name, barrier)) for name in ("ada", "ben", "cai")
+            ]
+            for maker in makers:
+                maker.start()
+            for maker in makers:
+                maker.join(120)
+            assert [maker.exitcode for maker in makers] == [0, 0, 0]
+            with opened(URL.create("sqlite", database=f"{folder}/gradebook.db")) as gradebook:
+                assert {student.id for student in gradebook.students} == {"ada", "ben", "cai"}
