@@ -44,11 +44,12 @@ ON_STAND_IN = {0.0: 0.0, 0.90: 0.45, 0.95: 0.60, 0.97: 0.65, 0.98: 0.70}
 # on the stand-in.
 ALIKE = 0.7
 # A student may edit one hidden unit of the book's weights so that it responds only to white images. Then the likeness
-# falls, but the other units stay the same. A unit of the book counts as copied if the file has a similar unit: the
-# absolute cosine of their weights is above SAME_UNIT. Models of four other seeds, of the book's own seed after 47 and
-# 190 steps, and of the book's first parameters had no unit above 0.60. If the share of copied units is at least COPIED,
-# the file is refused; if the share is at least ASKED, a person is asked.
-SAME_UNIT, COPIED, ASKED = 0.8, 0.5, 0.05
+# falls, but the other units compute the same. A unit of the book counts as copied if the file has a unit, in the same
+# block, whose values for LOOKED_AT images have an absolute correlation above SAME_UNIT. Models of MNIST after one epoch,
+# of the book's own seed and of another, a model of the stand-in, and three untrained models had no unit above 0.87; with
+# noise of 0.1 of each tensor's spread, all units of the book's weights had more than 0.9. If the share of copied units
+# is at least COPIED, the file is refused; if the share is at least ASKED, a person is asked.
+SAME_UNIT, COPIED, ASKED, LOOKED_AT = 0.9, 0.5, 0.05, 100
 START_SECONDS = 120.0  # the limit for loading PyTorch, which takes 2 s on an idle machine
 WRAPPED = ("_orig_mod.", "module.")  # prefixes of names in a model that was compiled, or distributed over GPUs
 
@@ -140,7 +141,7 @@ def judge(name: str, content: bytes | str | None, held_out: HeldOut, limits: Lim
     weights, problem = read(name, content, limits, sandboxed)
     if problem:
         return Verdict(problem)
-    shared = 0.0 if held_out.published is None else shared_units(weights)
+    shared = 0.0 if held_out.published is None else shared_units(weights, held_out)
     if shared >= COPIED or (held_out.published is not None and likeness(weights, held_out) > ALIKE):
         return Verdict(
             f"{name} holds the weights that the book publishes, or nearly the same: its answers to unusual images, or its "
@@ -317,39 +318,28 @@ def likeness(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
     return float(torch.cosine_similarity(ours, theirs, dim=-1).median())
 
 
-def shared_units(weights: dict[str, torch.Tensor]) -> float:
-    """Return the share, from 0 to 1, of the hidden units of the book's weights that are in these weights too.
+def shared_units(weights: dict[str, torch.Tensor], held_out: HeldOut) -> float:
+    """Return the share, from 0 to 1, of the hidden units of the book's weights that these weights compute too.
 
-    Factors and signs of units, and the order of units and of components, make no difference.
+    What a unit computes for digits counts, not how its weights are written: another order, another factor, or a constant
+    that the norm in front of it removes makes no difference.
     """
-    theirs = published_weights()
-    return max(_share(weights, theirs, order) for order in _orders(weights, theirs))
+    pairs = zip(hidden_values(published_weights(), held_out), hidden_values(weights, held_out), strict=True)
+    nearest = torch.cat([(book.T @ mine).abs().amax(dim=-1) for book, mine in pairs])  # (depth · hidden width,)
+    return float((nearest > SAME_UNIT).double().mean())
 
 
-def _orders(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield orders, (D,), of components of `ours` that may match `theirs`: unchanged, by patches, by positions."""
-    patches, positions = "patch_embedding.projection.weight", "position_embedding"
-    yield torch.arange(len(ours[patches]))
-    yield _absolute_cosines(theirs[patches].flatten(1), ours[patches].flatten(1)).argmax(dim=-1)
-    # The mean over the patches is removed, because it can be moved from the positions to the bias.
-    looks = [weights[positions][0, 1:].T - weights[positions][0, 1:].mean(dim=0)[:, None] for weights in (theirs, ours)]
-    yield _absolute_cosines(*looks).argmax(dim=-1)
-
-
-def _share(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], order: torch.Tensor) -> float:
-    """Return the share of hidden units of `theirs` that the same block of `ours` has, with components in this order."""
-    cosines = []
-    for name in theirs:
-        if name.endswith("linear1.weight"):
-            norm = name.replace("linear1", "norm2")  # its factors can be moved into linear1
-            mine, book = (weights[name] * weights[norm] for weights in (ours, theirs))  # (hidden width, D)
-            cosines.append(_absolute_cosines(book, mine[:, order]).amax(dim=-1))  # (hidden width,)
-    return float((torch.cat(cosines) > SAME_UNIT).float().mean())
-
-
-def _absolute_cosines(rows: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Return how near each row is to each of the others: the absolute cosine, from 0 to 1."""
-    return (F.normalize(rows.double(), dim=-1) @ F.normalize(others.double(), dim=-1).T).abs()
+def hidden_values(weights: dict[str, torch.Tensor], held_out: HeldOut) -> list[torch.Tensor]:
+    """Return what the hidden units of each block compute for some digits: (images · tokens, hidden width), normalised."""
+    values: list[torch.Tensor] = []
+    model = ViT().eval()
+    model.load_state_dict(weights)
+    for block in model.encoder.blocks:
+        block.linear1.register_forward_hook(lambda layer, inputs, output: values.append(output.flatten(0, 1).double()))
+    with torch.no_grad():
+        images = torch.from_numpy(held_out.images[-1, :LOOKED_AT])
+        model((images[:, None] / 255 - MEAN) / STD)
+    return [F.normalize((each - each.mean(dim=0)).nan_to_num(), dim=0) for each in values]
 
 
 @cache
