@@ -216,13 +216,13 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "right-tensors",
-        "Returns right numbers as parameters, subclasses, transposed views and tensors with a hook. (This is no attack.)",
+        "Returns right numbers as subclasses, transposed views and tensors with a hook. (This is no attack.)",
         answered_by(
             matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)",
-            matmul_transposed="def matmul_transposed(a, b):\n    return nn.Parameter(a @ b.T)",
+            matmul_transposed="def matmul_transposed(a, b):\n    return (b @ a.T).T",
             pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)",
             split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n"
-            "    y.requires_grad_().register_hook(lambda gradient: 1 / 0)\n    return y",
+            "    y.requires_grad_().register_hook(lambda gradient: 1 * gradient)\n    return y",
         ),
         NOTHING,
         on=SECOND,
