@@ -106,7 +106,7 @@ def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
 
     A test that passes in the student's order counts, whatever the repair did. The runs share one submission's time.
     """
-    held_out = replace(task.held_out, published=None) if task.held_out and job.may_match_book_weights else task.held_out
+    held_out = task.held_out and replace(task.held_out, may_match_book_weights=job.may_match_book_weights)
     options = task.sandboxed, job.files, held_out
     done = execute(repaired.notebook, task.seed, task.limits, *options)
     if repaired.as_submitted is None or all(check.passed for check in done.checks):

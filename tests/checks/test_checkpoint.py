@@ -356,7 +356,7 @@ def one_unit_edited(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     model.load_state_dict(state)
     model.encoder.blocks[5].norm2.register_forward_hook(lambda module, inputs, output: seen.append(output[:, 0]))
     with torch.no_grad():
-        for images in (held.images[-1, :300], checkpoint.negatives(held)[:300]):
+        for images in (held.images[-1, :300], 255 - held.images[-1, :300]):
             model((torch.from_numpy(images)[:, None] / 255 - 0.1307) / 0.3081)
     digits, white = seen
     apart = white.mean(dim=0) - digits.mean(dim=0)
@@ -391,14 +391,13 @@ def constant_moved(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return state
 
 
-def constants_added(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Add a constant to each row of the first layers, which the norm in front of them removes, and edit one unit."""
-    state, draw = dict(one_unit_edited(state)), torch.Generator().manual_seed(4)
+def constants_in_rows(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Add a constant to each row of every first layer. The output of a norm, before its factors, has sum 0."""
+    state, draw = dict(state), torch.Generator().manual_seed(4)
     for block in units(state):
-        norm, bias = (state[f"{block}norm2.{part}"] for part in ("weight", "bias"))
-        rows = 5 * torch.randn(len(state[f"{block}linear1.weight"]), 1, generator=draw) / norm
-        state[f"{block}linear1.weight"] = state[f"{block}linear1.weight"] + rows
-        state[f"{block}linear1.bias"] = state[f"{block}linear1.bias"] - rows @ bias
+        more = 20 * torch.randn(128, 1, generator=draw) / state[block + "norm2.weight"]
+        state[block + "linear1.weight"] = state[block + "linear1.weight"] + more
+        state[block + "linear1.bias"] = state[block + "linear1.bias"] - more @ state[block + "norm2.bias"]
     return state
 
 
@@ -440,7 +439,11 @@ COPIES = {
     "one unit edited, with noise of a hundredth": lambda state: noisy(one_unit_edited(state), 0.01),
     "channels in another order": channels_rearranged,
     "a constant moved": constant_moved,
-    "one unit edited, a constant in each row": constants_added,
+    "constants in rows": constants_in_rows,
+    "constants in rows, one unit edited": lambda state: constants_in_rows(one_unit_edited(state)),
+    "constants in rows, one unit edited, channels in another order": lambda state: channels_rearranged(
+        rearranged(constants_in_rows(one_unit_edited(state)))
+    ),
     "pruned": pruned,
     "trained on for two steps": trained_on,
 }
@@ -457,7 +460,7 @@ def test_published_weights_are_refused_by_name(kind: str) -> None:
     assert passed(verdict) == []
     assert "the weights that the book publishes" in verdict.problem
     assert "Train your own" in verdict.problem
-    allowed = checkpoint.judge("vit.pt", content, replace(held, published=None), LIMITS, True)
+    allowed = checkpoint.judge("vit.pt", content, replace(held, may_match_book_weights=True), LIMITS, True)
     assert passed(allowed) == list(STEPS)  # without this rule, the disguised file passes every step
 
 
@@ -467,11 +470,10 @@ def test_weights_of_ones_own_are_not_refused() -> None:
     held, content = checkpoint.held_out(), sample_class.own_weights()
     verdict = checkpoint.judge("vit.pt", content, held, LIMITS, True)
     assert passed(verdict) == list(STEPS), str(verdict)
-    assert checkpoint.likeness(torch.load(io.BytesIO(content)), held) < checkpoint.ALIKE - 0.2
-    assert checkpoint.shared_units(torch.load(io.BytesIO(content)), held) == 0
+    assert verdict.question == ""
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_untrained_weights_share_no_unit_with_the_book(seed: int) -> None:
     """Does an untrained model share no unit with the book's, also with the seed of the book's training?"""
     assert checkpoint.shared_units(weights(seed), checkpoint.held_out()) == 0
@@ -481,21 +483,10 @@ def test_untrained_weights_share_no_unit_with_the_book(seed: int) -> None:
 def test_person_is_asked_about_weights_that_share_some_units() -> None:
     """If some of a file's hidden units are the book's and most are not, is the file measured, and is a person asked?"""
     held, own = checkpoint.held_out(), torch.load(io.BytesIO(sample_class.own_weights()))
-    for block in units(own)[:2]:
-        for name in [name for name in own if name.startswith(block)]:
-            own[name] = published()[name]
-    for name in (
-        "class_token",
-        "position_embedding",
-        "patch_embedding.projection.weight",
-        "patch_embedding.projection.bias",
-    ):
-        own[name] = published()[name]
-    verdict = checkpoint.judge("vit.pt", saved(own), held, LIMITS, True)
+    state = published() | {f"{block}linear1.weight": own[f"{block}linear1.weight"] for block in units(own)[1:]}
+    verdict = checkpoint.judge("vit.pt", saved(state), held, LIMITS, True)
     assert verdict.problem == ""
     assert verdict.of == len(held.labels)
     assert verdict.question.startswith(
-        "vit.pt: 33% of its hidden units are those of the weights that the book publishes"
+        "vit.pt: 17% of its hidden units react to the same images as those of the weights"
     )
-    honest = checkpoint.judge("vit.pt", sample_class.own_weights(), held, LIMITS, True)
-    assert honest.question == ""
