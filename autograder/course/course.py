@@ -429,15 +429,16 @@ class Course:
         """
         with self.reading() as db:
             before, due = tables.times(db, assignment.name), tables.due_date(db, assignment.name)
+            penalised = any(each.penalty for each in tables.lateness(db, assignment.name).values())
         until = read_extensions(self.root, self.settings, assignment.name) if due else {}
         changed = {}
         for student, (came, more) in before.items():
             when = self._settle_time(student, assignment.name)
-            came_now = tables.in_utc(when) if when else came
+            came_now = tables.in_utc(when) if when else None
             more_now = max(tables.in_utc(until[student]) - due, timedelta()) if student in until else more
             if (came_now, more_now) != (came, more):
                 changed[student] = came_now, more_now
-        if changed or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
+        if changed or penalised or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
             with self.gradebook(), self._importable():
                 self._recorder.renew_lateness(assignment.name, changed)
 

@@ -55,6 +55,8 @@ CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
     "a time at last": (several(), write(OF_ADA, "2026-11-07 13:00:00 UTC")),
     "a due date": (write(OF_ADA, "2026-11-05 12:00:00 UTC"), write("course.toml", DUE.format(day="01"))),
     "no penalties": (write(OF_ADA, "2026-11-05 12:00:00 UTC"), write("one_a_day.py", PLUGIN.replace("return 1 +", "return 0 *"))),
+    "no time any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), lambda root: (root / OF_ADA).unlink()),
+    "no plugin any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), write("nbgrader_config.py", "c = get_config()\n")),
     "a roster": (several(), write("roster.csv", "id,first_name,last_name\nada,Ada,Lovelace\nben,Ben,Doe\ncai,Cai,Roe\n")),
 }  # fmt: skip
 
