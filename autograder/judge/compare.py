@@ -27,6 +27,16 @@ class WrongAnswer(AssertionError):
         self.wrong, self.took = wrong, took  # the failed cases with their outcomes; seconds for all cases
         self.departure = departure  # the place where the answer departs from the known steps, if we looked for it
 
+    @property
+    def _render_traceback_(self):
+        """In Jupyter, IPython shows what this function returns: the message, without the lines of the test.
+
+        Without Jupyter's kernel there is no such function, and the usual traceback names the cell's line.
+        """
+        if not hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel"):
+            raise AttributeError("_render_traceback_")
+        return lambda: [f"{type(self).__name__}: {self}"]
+
 
 class Measured(dict):
     """The results of a probe, by name. `outcome` uses these names; it rejects a dictionary that a student returns."""

@@ -118,7 +118,16 @@ def import_what_is_missing(notebook: NotebookNode) -> None:
     notebook.cells.insert(1, nbformat.v4.new_code_cell("import a_package_that_is_not_there\nimport math"))
 
 
-@pytest.mark.parametrize("spoil", [two_answers_in_one_cell, helper_in_another_cell, import_what_is_missing])
+def failing_test_in_an_answer(notebook: NotebookNode) -> None:
+    """Run a visible test that fails at the beginning of the cell of an answer."""
+    cell = answer(notebook, "attention")
+    cell.source = f'run_tests("softmax", np.exp)\n{cell.source}'
+
+
+SPOILERS = [two_answers_in_one_cell, helper_in_another_cell, import_what_is_missing, failing_test_in_an_answer]
+
+
+@pytest.mark.parametrize("spoil", SPOILERS)
 def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spoil: Any) -> None:
     """Do all tests of the answers pass in the sandbox, and does the receipt say what was done?"""
     spoil(perfect)
@@ -131,6 +140,7 @@ def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spo
     said = {
         two_answers_in_one_cell: "attention is in the same cell as softmax.",
         import_what_is_missing: "a_package_that_is_not_there is not installed here",
+        failing_test_in_an_answer: "the definitions after it were run",
     }
     assert said.get(spoil, "") in "\n".join(fields["receipt"])
 

@@ -127,6 +127,28 @@ def test_notebook_runs_alone_unsolved(name: str, tmp_path: Path) -> None:
         assert text.endswith("not written yet.") != (name in broken)
 
 
+WRONG = {  # answers, and what the message says of each
+    "return scores": "numbers are wrong",
+    "return scores @ missing": "NameError: name 'missing' is not defined (in softmax, line 2: return scores @ missing)",
+    "raise ExceptionGroup('two', [ValueError('one')])": "(in softmax, line 2: raise ExceptionGroup(",
+    "raise NotImplementedError()": "not written yet.",
+}
+
+
+def test_failing_test_shows_its_message_and_nothing_else(tmp_path: Path) -> None:
+    """In Jupyter, is the shown and stored traceback of a failing visible test only the error's name and message?"""
+    cells = [cell_of(assignment_of(NAME).release, "setup")]
+    for line in WRONG:
+        source = f'def softmax(scores, axis=-1):\n    {line}\n\n\nrun_tests("softmax", softmax)'
+        cells.append(nbformat.v4.new_code_cell(source))
+    done = run_alone(nbformat.v4.new_notebook(cells=cells), tmp_path)
+    for cell, words in zip(done.cells[2:], WRONG.values(), strict=True):
+        [error] = [output for output in cell.outputs if output.output_type == "error"]
+        assert error.ename == "WrongAnswer"
+        assert words in error.evalue
+        assert "\n".join(error.traceback) == f"WrongAnswer: {error.evalue}"
+
+
 @pytest.fixture(scope="module")
 def namespace() -> dict[str, Any]:
     """The names that the set-up cell of the first assignment defines."""
