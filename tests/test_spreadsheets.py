@@ -69,7 +69,7 @@ def test_long_texts_stop_nobody(tmp_path: Path) -> None:
     """Can a request, a name and an online text each be longer than Python's own limit for a cell?"""
     table(tmp_path, f"student,assignment,part,why\nada,1_attention,softmax,{LONG}\n", "regrade-requests.csv")
     assert read_requests(tmp_path)[0].why == LONG.strip()
-    answer_request(tmp_path, "ada", "1_attention", "softmax", "Looked at again.")
+    answer_request(tmp_path, "ada", "1_attention", "softmax", "Looked at again.", ["ada"])
     (request,) = read_requests(tmp_path)
     assert (request.why, request.answer) == (LONG.strip(), "Looked at again.")
     table(tmp_path, f"id,first_name\nada,{LONG}\n", "roster.csv")

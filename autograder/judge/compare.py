@@ -12,13 +12,14 @@ import traceback
 
 import numpy as np
 
+from autograder.judge.message_only import MessageOnly
 from autograder.sandbox.guest.unwritten import unwritten
 
 UNWRITTEN = "not written yet."
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
-class WrongAnswer(AssertionError):
+class WrongAnswer(MessageOnly):
     """The error for a wrong answer. It holds the likely mistake, if one is known, and the failed cases."""
 
     def __init__(self, text, mistake=None, wrong=(), departure=None, took=0.0):
@@ -26,16 +27,6 @@ class WrongAnswer(AssertionError):
         self.mistake = mistake  # "M6", or None
         self.wrong, self.took = wrong, took  # the failed cases with their outcomes; seconds for all cases
         self.departure = departure  # the place where the answer departs from the known steps, if we looked for it
-
-    @property
-    def _render_traceback_(self):
-        """In Jupyter, IPython shows what this function returns: the message, without the lines of the test.
-
-        Without Jupyter's kernel there is no such function, and the usual traceback names the cell's line.
-        """
-        if not hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel"):
-            raise AttributeError("_render_traceback_")
-        return lambda: [f"{type(self).__name__}: {self}"]
 
 
 class Measured(dict):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge import catalogue, compare, departure, overwritten, raised, steps, trace
+from autograder.judge import catalogue, compare, departure, message_only, overwritten, raised, steps, trace
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
@@ -112,7 +112,7 @@ def _source_of_tests(stem: str, bonus: Sequence[str], helpers: Sequence[ModuleTy
     helper = "\n\n\n".join(
         [
             "import json\n\n" + imports,
-            *map(_below_docstring, (unwritten, overwritten, compare, *helpers)),
+            *map(_below_docstring, (unwritten, overwritten, message_only, compare, *helpers)),
         ]
     )
     with seeded(0):

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from autograder.cells import points_of
 from autograder.cli import app
 from autograder.course.course import Assignment
-from autograder.judge import compare, departure, exercise, overwritten, raised, steps, trace
+from autograder.judge import compare, departure, exercise, message_only, overwritten, raised, steps, trace
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise
 from autograder.judge.kill_matrix import Matrix
@@ -369,6 +369,7 @@ def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignmen
     ours = (
         compare,
         departure,
+        message_only,
         overwritten,
         raised,
         recorder,

@@ -527,8 +527,8 @@ MISTAKES = (
     Mistake(
         "M138",
         "the step follows the sum of the losses, not their mean",
-        "Your steps are larger when a batch has more images. Do you call backward on the mean loss of the batch? Only "
-        "the loss that you report may be multiplied by the number of images.",
+        "Your steps are larger when a batch has more images. Do you call backward on the mean loss of the batch? "
+        "Multiply only the reported loss by the number of images.",
         variant("train_epoch", "loss.backward()", "(loss * len(labels)).backward()"),
     ),
     Mistake(
