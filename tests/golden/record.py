@@ -164,7 +164,13 @@ def differences(before: list[str], now: list[str]) -> list[str]:
     known: dict[str, list[str]] = {}
     for line in before:
         known.setdefault(NUMBER.sub("#", line), []).append(line)
-    shown = [next((old for old in known.get(NUMBER.sub("#", line), []) if _is_close(old, line)), line) for line in now]
+    exact = set(before)
+
+    def as_recorded(line: str) -> str:
+        near = () if line in exact else known.get(NUMBER.sub("#", line), ())
+        return next((old for old in near if _is_close(old, line)), line)
+
+    shown = list(map(as_recorded, now))
     return [
         line for line in difflib.unified_diff(before, shown, "recorded", "now", lineterm="", n=0) if line[0] in "+-"
     ]

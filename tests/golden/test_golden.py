@@ -33,6 +33,8 @@ def test_difference_is_noticed() -> None:
     """Does a changed word, a lost line or a number that differs by more than rounding show, and rounding not?"""
     before = ["a | off by up to 0.358", "b | 3 of 9"]
     assert record.differences(before, ["a | off by up to 0.359", "b | 3 of 9"]) == []
+    numbered = [f"{n} | 3_encoder | copy" for n in range(90, 110)]
+    assert record.differences(numbered, numbered) == []
     assert record.differences(before, before[:1]) == ["--- recorded", "+++ now", "-b | 3 of 9"]
     assert record.differences(before, ["a | off by up to 0.5", "b | 3 of 9"])[2:] == [
         "-a | off by up to 0.358",
