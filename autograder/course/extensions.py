@@ -48,18 +48,21 @@ def until_when(text: str, settings: Settings) -> datetime:
 
 def write_extension(root: Path, student: str, assignment: str, until: str) -> None:
     """Write a student's extension; it replaces an earlier one for the same assignment."""
-    table = _table(root)
-    rows = [tuple(table.cell(row, title) for title in COLUMNS) for row in table.rows] if table else []
+    rows = _rows(root)
     kept = [row for row in rows if row[:2] != (student, assignment)]
     write_atomically(root / FILE, write_defused(COLUMNS, [*kept, (student, assignment, until)]))
 
 
 def drop_extensions(root: Path, student: str) -> None:
     """Delete a student's extensions."""
-    table = _table(root)
-    rows = [tuple(table.cell(row, title) for title in COLUMNS) for row in table.rows] if table else []
+    rows = _rows(root)
     if any(row[0] == student for row in rows):
         write_atomically(root / FILE, write_defused(COLUMNS, [row for row in rows if row[0] != student]))
+
+
+def _rows(root: Path) -> list[tuple[str, ...]]:
+    table = _table(root)
+    return [tuple(table.cell(row, title) for title in COLUMNS) for row in table.rows] if table else []
 
 
 def _table(root: Path) -> Table | None:

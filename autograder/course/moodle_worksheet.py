@@ -7,8 +7,10 @@ of the marking workflow, whether the grade can be changed, time of the submissio
 
 import contextlib
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
+from typing import Any
 
 from autograder.settings import YEARS
 
@@ -115,15 +117,12 @@ def _half_of_day(before: str, after: str) -> int | None:
 @cache
 def halves() -> dict[str, int]:
     """Return the words for the hours before noon (0) and after noon (12) in all languages."""
-    from babel import Locale, localedata
-
     found: dict[str, set[int]] = {}
-    for language in localedata.locale_identifiers():
-        if "_" not in language:
-            for widths in Locale.parse(language).day_periods.values():
-                for width in ("wide", "abbreviated"):
-                    for number, half in enumerate(("am", "pm")):
-                        found.setdefault(_plain(widths.get(width, {}).get(half, "")), set()).add(12 * number)
+    for locale in _locales():
+        for widths in locale.day_periods.values():
+            for width in ("wide", "abbreviated"):
+                for number, half in enumerate(("am", "pm")):
+                    found.setdefault(_plain(widths.get(width, {}).get(half, "")), set()).add(12 * number)
     return {word: number for word, (number, *more) in found.items() if word and not more}
 
 
@@ -134,15 +133,19 @@ def _plain(word: str) -> str:
 @cache
 def names_of(what: str) -> dict[str, set[int]]:
     """Return the numbers of "months" or "days" by their names in all languages; a name may have several numbers."""
+    found: dict[str, set[int]] = {}
+    for locale in _locales():
+        for form in ("format", "stand-alone"):
+            for number, name in getattr(locale, what)[form]["wide"].items():
+                found.setdefault(name.casefold(), set()).add(number)
+    return found
+
+
+def _locales() -> Iterator[Any]:
+    """Yield babel's locale of each language."""
     from babel import Locale, localedata  # imported here: only other languages than English need it
 
-    found: dict[str, set[int]] = {}
-    for language in localedata.locale_identifiers():
-        if "_" not in language:
-            for form in ("format", "stand-alone"):
-                for number, name in getattr(Locale.parse(language), what)[form]["wide"].items():
-                    found.setdefault(name.casefold(), set()).add(number)
-    return found
+    return (Locale.parse(language) for language in localedata.locale_identifiers() if "_" not in language)
 
 
 def _is_maximum(grades: list[str], maxima: list[str]) -> bool:

@@ -97,14 +97,14 @@ def _returning(columns: list[Column]) -> dict[str, dict[str, list[str]]]:
 def write_course_page(course: Course, graded: Graded) -> Path:
     """Write report/index.html and report/course.csv, and return the page."""
     columns, table = _columns(course, graded), course_table(course, graded)
-    folder = course.root / "report"
+    folder, known = course.root / "report", course.students()
     page = page_template("course.html.j2").render(
         title=course.settings.name,
         columns=[_summary(course, column, len(table)) for column in columns],
         lines=[_line(course, columns, line) for line in table],
         of=sum(column.maximum for column in columns),
         asked=[
-            (request, _unknown_in(request, graded, course.students()))
+            (request, _unknown_in(request, graded, known))
             for request in sorted(read_requests(course.root), key=lambda request: bool(request.answer))
         ],
         again=[
