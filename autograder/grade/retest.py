@@ -38,6 +38,8 @@ class Judge:
         self.namespace: dict[str, Any] = dict(NAMES)
         self.setup: NotebookNode | None = None
         self.clean_run: _CleanRun | None = None
+        self.recording_run: _CleanRun | None = None
+        student.recorded = self.recorded
         self.blamed: list[str] = []  # the message about the cell that made tests fail
         # Functions whose tests also fail without the student's own cells
         self.wrong_functions: set[tuple[str, ...]] = set()
@@ -59,6 +61,16 @@ class Judge:
                 self.student.ask_about(function, unwritten=unwritten)
         return outputs, error
 
+    def recorded(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+        """Make a call whose values are recorded, in a kernel that runs no test: so a recording decides no result."""
+        if self.recording_run is None:
+            self.recording_run = _CleanRun(self, [])
+            self.recording_run.session.agent_accesses = self.student.agent_accesses
+        self.recording_run.catch_up()
+        if request["do"] == "record":
+            self.recording_run.session.begin_test()
+        return self.recording_run.session.call(request, correct)
+
     def _functions_in(self, cell: NotebookNode) -> tuple[str, ...]:
         """Return the student's functions that a test names. A hidden test names our module of checks too."""
         words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
@@ -74,7 +86,9 @@ class Judge:
         functions = self._functions_in(cell)
         if functions in self.wrong_functions:
             return outputs, error
-        self.clean_run = self.clean_run or _CleanRun(self, [])
+        if self.clean_run is None:
+            self.clean_run = _CleanRun(self, [])
+            self.clean_run.session.recorded = self.recorded
         clean_outputs, clean_error = self.clean_run.test(cell)
         if clean_error is not None:
             self.wrong_functions.add(functions)
@@ -93,24 +107,34 @@ class Judge:
     def close(self) -> None:
         """End all kernels."""
         self.student.close()
-        if self.clean_run is not None:
-            self.clean_run.session.close()
+        for run in (self.clean_run, self.recording_run):
+            if run is not None:
+                run.session.close()
 
 
 class _CleanRun:
     """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
 
     def __init__(self, judge: Judge, whole: list[Cell]) -> None:
-        self.student, self.whole, self.done = judge.student, whole, 0
+        self.student, self.setup, self.whole, self.done = judge.student, judge.setup, whole, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
-        self.namespace: dict[str, Any] = dict(NAMES)
-        if judge.setup is not None:
-            run_test(judge.setup, self.namespace, self.session)
+        self.namespace: dict[str, Any] = {}
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
+        self.catch_up()
+        if not self.namespace:
+            self.namespace |= NAMES
+            if self.setup is not None:
+                run_test(self.setup, self.namespace, self.session)
+        return run_test(cell, self.namespace, self.session)
+
+    def catch_up(self) -> None:
+        """Run the cells that the student's kernel has met since the last time."""
+        if self.done == len(self.student.met):
+            return
         reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
             if not (each.answers or each.plain or each in self.whole):
@@ -118,7 +142,6 @@ class _CleanRun:
             if each.source.strip():
                 self.session.run(each)
         self.done = len(self.student.met)
-        return run_test(cell, self.namespace, self.session)
 
 
 def _reserved(cells: list[Cell]) -> set[str]:

@@ -91,12 +91,39 @@ def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.Mon
     done = graded("1_attention", "softmax", "softmax", ["np.exp = np.asarray = None\nprint(1)"], zeros)
     assert len(done.checks) == 3 and not any(check.passed for check in done.checks)
     assert (done.state, done.why) == ("graded", "")
-    assert [each.tests for each in made] == [1]
+    assert sorted(each.tests for each in made) == [0, 1]  # the other one records values, and runs no test
     made.clear()
     right = graded("1_attention", "softmax", "softmax", ["print(1)"])
     assert all(check.passed for check in right.checks) and made == []
     unused = graded("1_attention", "softmax", "softmax", ["def helper(): pass"], zeros)
-    assert not any(check.passed for check in unused.checks) and made == []
+    assert not any(check.passed for check in unused.checks) and [each.tests for each in made] == [0]
+
+
+def test_recording_decides_no_result() -> None:
+    """Does what an answer does while it is recorded reach no later answer, and does it still get its line?"""
+    assignment = assignment_of("1_attention")
+    notebook = fill_in(assignment.release, assignment.instructor)
+    answer(notebook, "softmax").source = """import colorsys
+def softmax(scores, axis=-1):
+    if softmax.__code__.co_code != WRITTEN:  # while values are recorded, functions have other code
+        colorsys.recorded = True
+    doubled = 2 * scores
+    return doubled
+WRITTEN = softmax.__code__.co_code"""
+    right = answer(notebook, "attention").source
+    answer(notebook, "attention").source = f"""{right}
+_right = attention
+def attention(*arguments):
+    assert hasattr(colorsys, "recorded")
+    return _right(*arguments)"""
+    notebook = repaired(notebook, assignment).notebook
+    kept = ("setup", "softmax", "test_softmax", "attention", "attention_weights")
+    notebook.cells = [cell for cell in notebook.cells if cell.id in kept or cell.id.startswith("softmax_")]
+    done = execute(notebook, SEED)
+    of_softmax = [check for check in done.checks if "softmax" in check.name]
+    of_attention = [check for check in done.checks if "attention" in check.name]
+    assert of_softmax and all("`doubled`" in check.message for check in of_softmax), of_softmax
+    assert of_attention and not any(check.passed for check in of_attention), of_attention
 
 
 @pytest.mark.parametrize("bad", range(7))
