@@ -210,5 +210,5 @@ def has_support(name, fits, tried, names):
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in wrong_prints) else -max(any(wrong_prints), 0.5)
         elif not text:
-            votes -= all(wrong_prints) / 2  # weak evidence: some mistakes show only at some sizes
+            votes -= all(wrong_prints)
     return votes > 0

@@ -64,7 +64,7 @@ MISTAKES = (
     ),
     Mistake(
         "M5",
-        "normalised over the whole array",
+        "the whole array sums to 1, not each row",
         "The whole array sums to 1, but each row should. Does your sum run only along the given axis?",
         variant(ALL, TOTAL, "sum()"),
         variant(ALL, LARGEST, "max()", TOTAL, "sum()"),
@@ -72,7 +72,7 @@ MISTAKES = (
     ),
     Mistake(
         "M3",
-        "the maximum is not subtracted",
+        "large scores overflow",
         "exp overflows from 710 on (from 89 on in float32), and inf / inf is NaN. Do you subtract the maximum before "
         "every exp?",
         variant(ALL, " - scores.max(axis=axis, keepdims=True)", ""),

@@ -230,7 +230,7 @@ MISTAKES = (
     ),
     Mistake(
         "M191",
-        "a loop over tokens in Python",
+        "too much work for many tokens",
         "The numbers are right, but the work grows with every token. Which single product of tensors does all of this "
         "work?",
         variant(

@@ -149,7 +149,7 @@ MISTAKES = (
     ),
     Mistake(
         "M35",
-        "eps is outside the root, or the variance is divided by D - 1",
+        "another variance when eps is large or the width is small",
         "Your variance is wrong if eps is large or the width is small. Do you compute √(variance + eps)? And is the "
         "variance the mean of the squares (unbiased=False)?",
         variant("LayerNorm", ROOT, "(variance.sqrt() + self.eps)"),
@@ -341,7 +341,7 @@ MISTAKES = (
     ),
     Mistake(
         "M94",
-        "the blocks are in a list that PyTorch does not see",
+        "PyTorch does not see the blocks",
         "PyTorch finds no parameters in your blocks, so an optimizer would not train them. Are they in an "
         "nn.ModuleList?",
         *variants("Encoder", "nn.ModuleList(", "list(", "tuple("),
@@ -457,7 +457,7 @@ MISTAKES = (
     ),
     Mistake(
         "M106",
-        "the variance is computed as a difference of squares",
+        "rounding destroys the variance",
         "Components near 1000 lose their variance to rounding. Do you compute the mean of (x - mean)², or mean(x²) - "
         "mean(x)²?",
         variant(
@@ -468,7 +468,7 @@ MISTAKES = (
     ),
     Mistake(
         "M107",
-        "the squares are summed before they are divided",
+        "a sum of squares is too large for float16",
         "float16 has no number above 65504, and a sum of squares soon exceeds it. Do you take the mean of the squares?",
         variant("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]"),
         variant("LayerNorm", VARIANCE, 'torch.einsum("...d,...d->...", centred, centred)[..., None] / x.shape[-1]'),
@@ -511,7 +511,7 @@ MISTAKES = (
     ),
     Mistake(
         "M111",
-        "the mean does not keep its axis",
+        "the mean of another row is subtracted",
         "You subtract from each number the mean of another row. Does your mean keep its axis (keepdim=True)?",
         variant("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
         variant(

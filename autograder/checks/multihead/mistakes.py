@@ -238,7 +238,7 @@ MISTAKES = (
     ),
     Mistake(
         "M28",
-        "images and tokens are swapped",
+        "attention runs over the images, not over the tokens",
         "Tokens of one image look at tokens of other images. Is the batch always your first axis (batch_first)?",
         variant(
             LAYER,
@@ -250,7 +250,7 @@ MISTAKES = (
     ),
     Mistake(
         "M29",
-        "dropout acts in evaluation too",
+        "the result is random in evaluation",
         "Your result is random in evaluation. Does dropout know whether the module is in training? F.dropout always "
         "acts, unless it gets training=self.training.",
         variant(LAYER, DROPPED, "nn.functional.dropout(weights, self.dropout.p)"),
@@ -428,6 +428,7 @@ MISTAKES = (
         "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does your "
         "dropout act?",
         variant(LAYER, DROPPED, "weights"),
+        variant(LAYER, "self.qkv(x)", "self.qkv(self.dropout(x))"),
         variant(
             LAYER,
             "v: Tensor, mask: Tensor | None = None",
@@ -533,7 +534,7 @@ MISTAKES = (
     ),
     Mistake(
         "M163",
-        "0 is multiplied by infinity",
+        "NaN although a key is visible",
         "With a mask, results are NaN although a key is visible. What is 0 · ∞? Do you multiply anything by infinity?",
         variant(INSIDE, "scores.masked_fill(~mask, -torch.inf)", "scores + (~mask) * -torch.inf"),
         variant(

@@ -157,7 +157,8 @@ def spread_by_dropout(layer, shape, num_heads, share):
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.zero_()
-        layer.qkv.bias.fill_(1)
+        layer.qkv.bias[: 2 * width].fill_(1)
+        layer.qkv.weight[2 * width :].copy_(torch.eye(width))  # values are the input, so that its dropout is visible
         layer.out.weight.copy_(torch.eye(width))
         measured = {}
         for mode in ("training", "evaluation"):

@@ -93,9 +93,9 @@ MISTAKES = (
     ),
     Mistake(
         "M44",
-        "patches by reshape alone",
-        "Your patches hold pixels from the whole row of the image, because reshape never swaps axes. Do you first "
-        "split each side into patches, then swap the axes, and only then merge axes?",
+        "patches hold pixels of whole rows",
+        "A patch should be P pixels wide, but yours hold pixels from the whole row of the image. Do you first split each "
+        "side into patches, then swap the axes, and only then merge axes? reshape alone swaps no axes.",
         variant("patchify", PATCHES, "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"),
         variant(
             "patchify",
@@ -206,7 +206,7 @@ MISTAKES = (
     ),
     Mistake(
         "M51",
-        "a softmax before the cross-entropy",
+        "the cross-entropy does not get the logits",
         "F.cross_entropy computes a softmax and its logarithm itself. Is there another softmax, sigmoid or logarithm "
         "in the model or before the loss?",
         *variants("ViT", AFTER_SCORES, ".softmax(dim=-1)", ".log_softmax(dim=-1)", ".sigmoid()"),
@@ -214,7 +214,7 @@ MISTAKES = (
     ),
     Mistake(
         "M52",
-        "the mode is not set, or evaluation builds a graph",
+        "the mode is wrong, or evaluation builds a graph",
         "Dropout and batch norm depend on the mode of the model, and evaluation needs no graph. Which mode do you "
         "set, train() or eval()? Do you evaluate under no_grad?",
         variant("train_epoch", "    model.train()\n", ""),
