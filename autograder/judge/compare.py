@@ -209,6 +209,6 @@ def has_support(name, fits, tried, names):
         wrong_prints, part = [case["mistakes"].get(variant, ()) for variant in variants], part_of(case, names)
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in wrong_prints) else -max(any(wrong_prints), 0.5)
-        elif not text:
-            votes -= all(wrong_prints)
+        elif not text:  # a yes or a no is weaker evidence than numbers
+            votes -= all(wrong_prints) / (1 + all(np.asarray(each).dtype == bool for each in got.get("arrays", {}).values()))
     return votes > 0

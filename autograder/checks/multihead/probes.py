@@ -157,8 +157,11 @@ def spread_by_dropout(layer, shape, num_heads, share):
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.zero_()
-        layer.qkv.bias[: 2 * width].fill_(1)
-        layer.qkv.weight[2 * width :].copy_(torch.eye(width))  # values are the input, so that its dropout is visible
+        rows, columns = layer.qkv.weight.shape
+        values = torch.arange(2 * rows // 3, rows)  # the rows of the values: each copies a component of the input
+        layer.qkv.weight[values, values % columns] = 1
+        if layer.qkv.bias is not None:
+            layer.qkv.bias[: 2 * rows // 3].fill_(1)
         layer.out.weight.copy_(torch.eye(width))
         measured = {}
         for mode in ("training", "evaluation"):
