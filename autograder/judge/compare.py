@@ -210,5 +210,5 @@ def has_support(name, fits, tried, names):
         if text and "arrays" in got:
             votes += 1 if any(alike(prints, each, part) for each in wrong_prints) else -max(any(wrong_prints), 0.5)
         elif not text:  # a yes or a no is weaker evidence than numbers
-            votes -= all(wrong_prints) / (1 + all(np.asarray(each).dtype == bool for each in got.get("arrays", {}).values()))
+            votes -= all(wrong_prints) / (1 + ({a.dtype.kind for a in got.get("arrays", {}).values()} == {"b"}))
     return votes > 0

@@ -135,7 +135,7 @@ def test_visible_message_shows_both_results(name: str) -> None:
     cases = each.visible_cases()
     with pytest.raises(AssertionError) as caught:
         judge(each.mistakes()["M5"], each.names, cases, catalogue.MESSAGES)
-    pattern = r"M5 \(normalised.*\nExpected\n( +[\d.e-]+ *\n?)+got\n( +[\d.e-]+\*? *\n?)+$"
+    pattern = r"M5 \(the whole.*\nExpected\n( +[\d.e-]+ *\n?)+got\n( +[\d.e-]+\*? *\n?)+$"
     assert re.match(pattern, str(caught.value), re.DOTALL)
     assert "*" in str(caught.value).partition("\ngot\n")[2]
 

@@ -156,6 +156,13 @@ def attend_with_detached_weights(q, k, v, mask=None):
     return weights.detach() @ v, weights
 
 
+class LayerThatDropsItsInput(multihead.MultiHeadAttention):
+    """Drops components of the tokens too, not only weights."""
+
+    def forward(self, x, mask=None, return_weights=False):
+        return super().forward(self.dropout(x), mask, return_weights)
+
+
 OF_MULTIHEAD = [  # an empty set: no catalogue has the mistake, so that it costs points without a name
     ("attend", lambda q, k, v, mask=None: multihead.attend(q + 1, k, v, mask), set()),
     ("attend", lambda q, k, v, mask=None: multihead.attend(q, k.abs(), v, mask), set()),
@@ -164,6 +171,7 @@ OF_MULTIHEAD = [  # an empty set: no catalogue has the mistake, so that it costs
     ("attend", attend_by_outer_products, set()),
     ("attend", attend_that_holds_its_sums, set()),
     ("attend", attend_with_detached_weights, set()),
+    ("MultiHeadAttention", LayerThatDropsItsInput, set()),
 ]
 
 

@@ -428,7 +428,6 @@ MISTAKES = (
         "In training, dropout sets weights to 0 after the softmax, before the values are mixed. Where does your "
         "dropout act?",
         variant(LAYER, DROPPED, "weights"),
-        variant(LAYER, "self.qkv(x)", "self.qkv(self.dropout(x))"),
         variant(
             LAYER,
             "v: Tensor, mask: Tensor | None = None",
