@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("autograder", "solutions")
+FOLDERS = {"autograder": "", "solutions": "", "attention_tests": "exercises"}  # where our packages are
 # Both forms of an import, with or without brackets. A sentence may match too; this is harmless, because it names no file.
 IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import (.*))", re.M)
 
@@ -39,9 +39,9 @@ def imported_files(*modules: str, root: Path = ROOT) -> set[Path]:
 
 def _file_of(name: str, root: Path) -> Path | None:
     """Return the file of a module of this repository; None for any other name."""
-    if name.split(".")[0] not in PACKAGES:
+    if name.split(".")[0] not in FOLDERS:
         return None
-    place = root.joinpath(*name.split("."))
+    place = root.joinpath(FOLDERS[name.split(".")[0]], *name.split("."))
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
 
 

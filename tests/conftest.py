@@ -32,6 +32,7 @@ import numpy as np
 import pytest
 import sample_class
 from axe_playwright_python.sync_playwright import Axe
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -192,8 +193,13 @@ def setup_of(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     cells = {cell.id: cell.source for cell in assignment_of(name).release.cells}
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(cells["setup"], namespace)
+        exec(python_of(cells["setup"]), namespace)
     return namespace, cells
+
+
+def python_of(source: str) -> str:
+    """Return a cell as Python: its lines for IPython become calls."""
+    return TransformerManager().transform_cell(source)
 
 
 @pytest.fixture

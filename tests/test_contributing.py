@@ -150,7 +150,9 @@ def test_exercise_that_was_added_is_all_that_changes(copy: Path) -> None:
         "book/entropy.ipynb",
         "book/mistakes.md",
         "exercises/1_attention/attention.ipynb",  # a mistake was added to it
+        "exercises/attention_tests/attention.json",
         "exercises/6_entropy/entropy.ipynb",
+        "exercises/attention_tests/entropy.json",
     }
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from attention_tests.compare import WrongAnswer, judge, message_of_unwritten
+from attention_tests.debugging import judge_trial
+from attention_tests.overwritten import overwritten
 
-from autograder.checks.debugging.probes import judge_trial
 from autograder.checks.debugging.student_tests import ExerciseInTests
 from autograder.checks.vit import checkpoint
 from autograder.judge import catalogue
-from autograder.judge.compare import WrongAnswer, judge, message_of_unwritten
 from autograder.judge.exercise import Exercise, Function, exercises_of, seeded
 from autograder.judge.line_measure import mutations_with_lines
-from autograder.judge.overwritten import overwritten
 from autograder.progress import Progress
 from autograder.sandbox.host.limits import Limits
 from solutions.debugging import candidates_to_try

@@ -26,7 +26,7 @@ def build(
     """Make the notebooks of the exercises, the chapters' notebooks for Colab and the list of known mistakes."""
     from autograder.files import write_atomically
     from autograder.imports import ROOT
-    from autograder.publish.build import build_all, stale_files
+    from autograder.publish.build import build_all, build_results, stale_files
     from autograder.publish.generated import source_digests, write_manifest
 
     with exit_on(ValueError):
@@ -37,14 +37,15 @@ def build(
             err.print(message, soft_wrap=True)
         raise typer.Exit(1)
     if not check and (stale or everything):
-        digests = source_digests()
-        with exit_on(ValueError), Bars() as bars:
-            files = build_all(everything=everything, progress=bars)
-        for path, text in files.items():
-            if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
-                write_atomically(ROOT / path, text)
-                say(f"written  {path}")
-        write_manifest(digests)
+        for make in (build_results, build_all):
+            digests = source_digests()
+            with exit_on(ValueError), Bars() as bars:
+                files = make(everything=everything, progress=bars)
+            for path, text in files.items():
+                if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
+                    write_atomically(ROOT / path, text)
+                    say(f"written  {path}")
+            write_manifest({path: digest for path, digest in digests.items() if path in files})
     say("Every generated file is up to date.")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+from attention_tests.run import VERSION
 from nbformat import NotebookNode
 from sqlalchemy import URL
 from traitlets.config import Config, PyFileConfigLoader
@@ -39,6 +40,8 @@ from autograder.course.gradebook import (
 from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
 from autograder.files import read_plain_file, write_atomically
+from autograder.imports import ROOT
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
 from autograder.settings import Settings, read_settings
 from autograder.spreadsheets import EATEN, eaten, read_table
 
@@ -199,6 +202,8 @@ class Course:
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
+        content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)  # the tests that students see
+        write_atomically(self.root / "release" / assignment.name / name_of_wheel(VERSION), content)
         if not self._is_registered(assignment):
             from autograder.course import recording
 

@@ -99,9 +99,9 @@ def execute(
                     answers = is_solution(cell) or bool(cell.metadata.get("given"))
                     released = not is_students(cell)
                     cell.outputs = student.run(Cell(cell.source, _is_own(cell), released, answers))
-                elif cell.metadata.nbgrader.grade_id == "setup":
-                    student.run(Cell(cell.source, plain=True))
-                    cell.outputs = judge.set_up(cell)
+                elif "tests" in cell.metadata:
+                    cell.outputs = student.run(Cell(cell.source, released=True, answers=True))
+                    judge.set_up(cell.metadata["tests"])
                 elif is_grade(cell):
                     cell.outputs, error = judge.test(cell)
                     checks += [] if is_solution(cell) else [_check_result(cell, error)]
@@ -134,7 +134,6 @@ def execute(
 def _defined_again(cells: list[Cell], failed: list[str]) -> list[str]:
     """Ask about each answer that failed, and that a cell of the student's own defines again."""
     questions, seen = [], set()
-    # The set-up cell, which is long, defines no answer.
     named = [(cell, definitions(cell.source).keys()) for cell in cells if failed and (cell.answers or cell.own)]
     answers = {name for cell, names in named if cell.answers for name in names}
     for cell, names in named:

@@ -13,20 +13,19 @@ from dataclasses import replace
 from typing import Any
 
 import nbformat
+from attention_tests.compare import UNWRITTEN
+from attention_tests.run import silent_tests_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_grade
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
-from autograder.judge.compare import UNWRITTEN
-from autograder.judge.own_module import compiled
+from autograder.judge.mistake import compiled
 from autograder.recognition import DEFINITIONS, parsed
 from autograder.sandbox.host.proxy import Function
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-# The names that tests have before the set-up cell; `own_module` in that cell uses `_compiled_once`.
-NAMES = {"__name__": "tests", "_compiled_once": compiled}
 MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 
 
@@ -35,8 +34,7 @@ class Judge:
 
     def __init__(self, student: Session) -> None:
         self.student = student  # the session in which the student's cells run
-        self.namespace: dict[str, Any] = dict(NAMES)
-        self.setup: NotebookNode | None = None
+        self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.clean_run: _CleanRun | None = None
         self.recording_run: _CleanRun | None = None
         student.recorded = self.recorded
@@ -44,10 +42,10 @@ class Judge:
         # Functions whose tests also fail without the student's own cells
         self.wrong_functions: set[tuple[str, ...]] = set()
 
-    def set_up(self, cell: NotebookNode) -> list[NotebookNode]:
-        """Run the set-up cell, which defines what tests share; return its outputs."""
-        self.setup = cell
-        return run_test(cell, self.namespace, self.student)[0]
+    def set_up(self, stem: str) -> None:
+        """Define what the tests of a notebook share, from the grader's own copy of the package."""
+        run_tests, libraries = silent_tests_of(stem)
+        self.namespace |= libraries | {"run_tests": run_tests}
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error. Only a lost point asks a person."""
@@ -116,19 +114,16 @@ class _CleanRun:
     """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
 
     def __init__(self, judge: Judge, whole: list[Cell]) -> None:
-        self.student, self.setup, self.whole, self.done = judge.student, judge.setup, whole, 0
+        self.student, self.whole, self.done = judge.student, whole, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
-        self.namespace: dict[str, Any] = {}
+        # without the student's functions, which are called in the other kernel
+        self.namespace = {name: each for name, each in judge.namespace.items() if not isinstance(each, Function)}
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
         self.catch_up()
-        if not self.namespace:
-            self.namespace |= NAMES
-            if self.setup is not None:
-                run_test(self.setup, self.namespace, self.session)
         return run_test(cell, self.namespace, self.session)
 
     def catch_up(self) -> None:
@@ -137,7 +132,7 @@ class _CleanRun:
             return
         reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
-            if not (each.answers or each.plain or each in self.whole):
+            if not (each.answers or each in self.whole):
                 each = replace(each, source=_definitions_of(each.source, reserved))
             if each.source.strip():
                 self.session.run(each)

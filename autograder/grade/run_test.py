@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from autograder.files import writable
 from autograder.grade.session import Session
-from autograder.judge.own_module import compiled
+from autograder.judge.mistake import compiled
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.host.proxy import Function, GraderFault
 
@@ -29,7 +29,7 @@ def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) ->
     """Run a locked cell in this process; names that it does not know are the student's functions.
 
     Args:
-        cell: A test, or the set-up cell.
+        cell: A test.
         namespace: The names that tests share; the cell may add some.
         student: The session in which the student's functions are called.
 

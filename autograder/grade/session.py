@@ -39,14 +39,10 @@ class Cell:
     own: bool = False  # the student added it
     released: bool = False  # it is unchanged since the release
     answers: bool = False  # it is an answer, or code that was given for answers
-    plain: bool = False  # it is Python without lines for IPython
     once: bool = False  # a fresh kernel does not replay it
 
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
-        """Run the cell, and return its outputs. The outputs of a plain cell are dropped."""
-        if self.plain:
-            kernel.run_plain(self.source, seconds)
-            return []
+        """Run the cell, and return its outputs."""
         acts = not only_defines(self.source)
         return kernel.run_cell(self.source, seconds, answers=self.answers, acts=acts, forgotten=self.once)
 

@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import json
 import multiprocessing
 import os
 import re
@@ -79,7 +78,7 @@ class Workers:
         )
         forkserver.ensure_running()
         if self.parent is None and self.limits is not None and self.limits.forked:
-            self.parent = WarmParent(self.limits, *_prepared(self.checks))
+            self.parent = WarmParent(self.limits, _needed_by(self.checks))
 
     def run(self, function: Callable[..., Any], jobs: Jobs) -> Iterator[tuple[str, Any]]:
         """Call the function for each job; yield its name and its result, or the exception, as they come.
@@ -113,20 +112,16 @@ class Workers:
         return self.pool
 
 
-def _prepared(checks: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what kernels of assignments need: the slow modules that the notebooks import, and the set-up cells.
+def _needed_by(checks: Sequence[str]) -> list[str]:
+    """Return the slow modules that the notebooks of assignments import.
 
     PyTorch is always among the modules: a right answer to an exercise in NumPy may use PyTorch too, and the import of
     PyTorch must not count as time of a call.
     """
     paths = [path for name in checks for path in ROOT.glob(f"exercises/*/{name}.ipynb")]
-    texts = [path.read_text(encoding="utf-8") for path in paths]
-    cells = [cell for text in texts for cell in json.loads(text)["cells"]]  # importing nbformat takes a second
-    text = "".join(texts)
-    used = {name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)} | {"torch"}
-    return [name for name in SLOW if name in used or not text], [
-        "".join(cell["source"]) for cell in cells if cell["id"] == "setup"
-    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in paths)
+    used = {name for name in SLOW if re.search(rf"\b(import|from) {re.escape(name)}\b", text)} | {"numpy", "torch"}
+    return [name for name in SLOW if name in used or not text]
 
 
 def call(name: str, *arguments: Any) -> Any:

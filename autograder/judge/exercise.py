@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from attention_tests.compare import WrongAnswer, as_it_is, difference, fingerprint, judge, outcome
+from attention_tests.departure import names_around, recorder_of, with_line
 
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
-from autograder.judge.compare import WrongAnswer, difference, fingerprint, judge, outcome
-from autograder.judge.departure import names_around, recorder_of, with_line
 from autograder.judge.mistake import Mistake, Variant, changed_answer, mistake_of, variants_of
 from autograder.sandbox.likeness import Likeness
 
@@ -83,16 +83,17 @@ class Exercise:
     uses: dict[str, Function] = field(default_factory=dict)
     # Code of the notebook that students do not write: it is restored before the student's function is called.
     given: dict[str, Function] = field(default_factory=dict)
-    probe: Callable[..., Function] = lambda function: function  # turns an answer into a function of arrays
-    visible_probe: str = ""  # the code of the probe in the set-up cell, if it is not the name of `probe`
+    probe: Callable[..., Function] = as_it_is  # turns an answer into a function of arrays
+    # In a notebook, if it is not `probe`: the probe, and the function with which it measures, if any.
+    in_notebook: tuple[Function, ...] = ()
     steps: Callable[..., dict[str, Any]] | None = None  # returns the steps of a case, in order, by their texts
     # The kinds of inputs that only the hidden stages try, each with the mistakes that show only there.
     untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def probe_in_notebook(self) -> str:
-        """Return the code of the probe in a notebook; "" if the answer needs no probe."""
+    def probe_in_notebook(self) -> list[str]:
+        """Return the dotted name of the probe in a notebook, and of the function with which it measures, if any."""
         probe = getattr(self.probe, "func", self.probe)  # without a partial's `measure`: only the sandbox needs it
-        return self.visible_probe or ("" if probe.__name__ == "<lambda>" else probe.__name__)
+        return [f"{each.__module__}.{each.__qualname__}" for each in self.in_notebook or (probe,)]
 
     @property
     def untried_in_words(self) -> str:

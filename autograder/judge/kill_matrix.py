@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from attention_tests.compare import TOLERANCE, WrongAnswer, judge
 
 from autograder.files import made_once
 from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
-from autograder.judge.compare import TOLERANCE, WrongAnswer, judge
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 from autograder.judge.mistake import mistake_of
 from autograder.progress import Progress

@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from attention_tests.compare import WrongAnswer, judge
+from attention_tests.departure import recorder_of, with_line
 
 from autograder.imports import ROOT
 from autograder.judge import catalogue
-from autograder.judge.compare import WrongAnswer, judge
-from autograder.judge.departure import recorder_of, with_line
 from autograder.judge.exercise import Case, exercises_of
 
 RECORD = ROOT / "book" / "records" / "line.json"

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attention_tests.run import VERSION
 from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
 from autograder.setup_environment import BROWSERS
 
 if TYPE_CHECKING:
@@ -227,6 +229,7 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
     last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
     if page.exists() and last == digest:
+        _put_wheel(root)
         return page
     prepare_book(root, progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
@@ -238,7 +241,14 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest, encoding="utf-8")
+    _put_wheel(root)
     return page
+
+
+def _put_wheel(root: Path) -> None:
+    """Publish the package of the visible tests with the book: a notebook on Colab installs it from there."""
+    content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)
+    (root / "_build" / "html" / name_of_wheel(VERSION)).write_bytes(content)
 
 
 def find_browser() -> str:

@@ -5,6 +5,7 @@ The result has the same bytes on every processor, so that `autograder build --ch
 
 import ast
 import contextlib
+import hashlib
 import io
 import logging
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 import jupytext
 import nbformat
+from attention_tests.run import VERSION
 from traitlets.config import Config
 
 from autograder.imports import ROOT
@@ -21,7 +23,8 @@ from autograder.judge.catalogue import address_of_book
 from autograder.judge.mistake import changed_text, variants_of
 from autograder.progress import Progress
 from autograder.publish.chapters import build_chapters
-from autograder.publish.generated import MISTAKES, exercise_of, sources, sources_of, stale
+from autograder.publish.generated import MISTAKES, exercise_of, frozen_of, sources, sources_of, stale
+from autograder.publish.tests_wheel import files_of_package, name_of_wheel, wheel
 
 PAGE_SEED = 0  # seed of the inputs for the page of known mistakes
 WRITTEN = Path("solutions/written.md")
@@ -40,8 +43,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
     """
     answers = ROOT / "solutions" / source.name
     drawn = [cell for cell in cells_of(source) if _belongs(cell, source.stem)]
-    bonus = [cell.metadata["exercise"] for cell in drawn if "bonus" in cell.metadata and "exercise" in cell.metadata]
-    cells = [_fill(cell, index, answers, setup, bonus) for index, cell in enumerate(drawn)]
+    cells = [_fill(cell, index, answers, setup) for index, cell in enumerate(drawn)]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
@@ -131,9 +133,7 @@ def _exercises_of(stem: str) -> dict[str, Any]:
     return exercises_of(stem)
 
 
-def _fill(
-    cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None, bonus: list[str]
-) -> nbformat.NotebookNode:
+def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     kind = next(
         (key for key in ("setup", "given", "exercise", "broken", "visible", "grade", "written") if key in given), None
@@ -143,8 +143,8 @@ def _fill(
     )
     text, metadata = cell.source, {}
     if kind == "setup":
-        text = setup or _setup_cell(given["setup"], bonus)
-        metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+        text = setup or _setup_cell(given["setup"])
+        metadata = {"tests": given["setup"]}
     elif kind == "given":
         text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
         metadata = {"given": True}
@@ -175,10 +175,11 @@ def _fill(
     return new(text, id=name.replace(" ", "-"), metadata=metadata)
 
 
-def _setup_cell(stem: str, bonus: list[str]) -> str:
-    from autograder.publish.setup_cell import setup_cell  # imports PyTorch, which takes seconds
+def _setup_cell(stem: str) -> str:
+    from autograder.publish.visible_tests import FOLDER, setup_cell  # imports PyTorch, which takes seconds
 
-    return setup_cell(stem, bonus)
+    digest = hashlib.sha256(wheel(files_of_package(ROOT / FOLDER), VERSION)).hexdigest()
+    return setup_cell(stem, f"{address_of_book()}{name_of_wheel(VERSION)}#sha256={digest}")
 
 
 def written_answer(name: str) -> str:
@@ -310,8 +311,27 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         return mistakes_page(matrices, scores)
 
 
+def build_results(everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
+    """Return the files with the results that visible tests expect. Arguments as in `build_all`.
+
+    They are made and written first, because each notebook names the digest of the package that holds them.
+    """
+    from autograder.publish.visible_tests import frozen_file  # as above
+
+    of_all, files = sources(), {}
+    outdated = {frozen_of(source) for source in of_all} if everything else stale()
+    for done, source in enumerate(of_all):
+        progress("results", done, len(of_all))
+        if frozen_of(source) in outdated:
+            exercises = [cell.metadata for cell in cells_of(source) if "exercise" in cell.metadata]
+            bonus = [each["exercise"] for each in exercises if "bonus" in each]
+            files[frozen_of(source)] = frozen_file(source.stem, bonus)
+    progress("results", len(of_all), len(of_all))
+    return files
+
+
 def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> dict[Path, str]:
-    """Return every generated file that git tracks, as text by path relative to the root.
+    """Return every other generated file that git tracks, as text by path relative to the root.
 
     Args:
         everything: Whether to make all files again, even if their sources did not change.

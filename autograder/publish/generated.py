@@ -39,23 +39,33 @@ def exercise_of(source: Path) -> Path:
     return Path("exercises") / source.parent.name / f"{source.stem}.ipynb"
 
 
+def frozen_of(source: Path) -> Path:
+    """Return the path of the file with the results that an assignment's visible tests expect, relative to the root."""
+    return Path("exercises/attention_tests") / f"{source.stem}.json"
+
+
 def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
     """Return the source files of each generated file, or of `only`, by its path relative to the root.
 
-    Files in sandbox/ do not count, because they run only when students' code is judged. But two of them count, because
-    their text is in the set-up cells.
+    Files in sandbox/ do not count, because they run only when students' code is judged. A notebook depends on the
+    whole package of visible tests, because it names its digest.
     """
-    in_cells = {root / "autograder/sandbox/guest" / name for name in ("unwritten.py", "recorder.py")}
-    sandbox = set(root.glob("autograder/sandbox/**/*.py")) - in_cells
+    sandbox = set(root.glob("autograder/sandbox/**/*.py"))
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
     evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
     made: dict[Path, set[Path]] = {}
     if only in (None, MISTAKES):
         modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
         made[MISTAKES] = imported_files(*modules, root=root) - sandbox
+    package = {path for path in root.glob("exercises/attention_tests/*") if path.suffix in (".py", ".json")}
     for source, module in checks.items():
+        own = {source, root / "_config.yml"}
+        if only in (None, frozen_of(source)):
+            made[frozen_of(source)] = (
+                own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
+            )
         if only in (None, exercise_of(source)):
-            own = {source, *(root / "solutions" / name for name in (source.name, "written.md")), root / "_config.yml"}
+            own |= package | {root / "solutions" / name for name in (source.name, "written.md")}
             made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
     return made
 
@@ -67,12 +77,16 @@ def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
         root: The repository's folder.
         only: The only file to check; by default all.
     """
-    try:
-        kept = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # the manifest is missing or half merged: make all files again
-        kept = {}
+    kept = _kept(root)
     digests = source_digests(root, only)
     return [path for path in digests if kept.get(path.as_posix()) != _entry(path, digests[path], root)]
+
+
+def _kept(root: Path) -> dict[str, dict[str, str]]:
+    try:
+        return json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # the manifest is missing or half merged: make all files again
+        return {}
 
 
 def source_digests(root: Path = ROOT, only: Path | None = None) -> dict[Path, str]:
@@ -84,13 +98,13 @@ def source_digests(root: Path = ROOT, only: Path | None = None) -> dict[Path, st
 
 
 def write_manifest(digests: dict[Path, str], root: Path = ROOT) -> None:
-    """Record that every generated file is up to date.
+    """Record that generated files are up to date.
 
     Args:
         digests: What `source_digests` returned before the files were made: a source may change while they are made.
         root: The repository's folder.
     """
-    entries = {path.as_posix(): _entry(path, digest, root) for path, digest in digests.items()}
+    entries = _kept(root) | {path.as_posix(): _entry(path, digest, root) for path, digest in digests.items()}
     (root / MANIFEST).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ It contains the pages, without the parts for instructors, and the released noteb
 own. The templates in `students/` give the files for publishing, opening and running it.
 """
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from attention_tests.run import VERSION
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbgrader.utils import compute_checksum
 
 from autograder.imports import ROOT
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, sources_of, stale
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
 from autograder.settings import Settings, web_address
 
 LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
@@ -102,13 +105,29 @@ class _StudentVersion:
             self._put(f"book/{page}.md", self._page(page))
         for path, text in build_chapters(self.folder).items():
             self._put(path.relative_to(self.folder), text)
+        address = self._put_tests()
         for place in self.exercises.values():
             notebook = nbformat.reads(self._with_own_addresses((ROOT / place).read_text(encoding="utf-8")), 4)
             for cell in notebook.cells:
+                if "tests" in cell.metadata:
+                    cell.source = re.sub(r"https://\S+\.whl#\S+", address, cell.source)
                 if "nbgrader" in cell.metadata:
                     cell.metadata.nbgrader.checksum = compute_checksum(cell)
             self._put(place, nbformat.writes(notebook) + "\n")
         self._put_files_for_running()
+
+    def _put_tests(self) -> str:
+        """Write the package of the visible tests, as a folder and as one file; return the address of the file."""
+        package = Path("exercises") / PACKAGE
+        for name in files_of_package(ROOT / package):
+            if not name.endswith(".json") or Path(name).stem in {place.stem for place in self.exercises.values()}:
+                self._put(package / name, (ROOT / package / name).read_text(encoding="utf-8"))
+        content, name = wheel(files_of_package(self.folder / package), VERSION), name_of_wheel(VERSION)
+        (self.folder / "exercises" / name).write_bytes(content)
+        return f"{self._address_of_tests()}#sha256={hashlib.sha256(content).hexdigest()}"
+
+    def _address_of_tests(self) -> str:
+        return f"{self.settings.repository}/raw/{self.settings.branch}/exercises/{name_of_wheel(VERSION)}"
 
     def _put(self, place: str | Path, text: str) -> None:
         """Write a text, with the instructor's addresses instead of this repository's."""
@@ -117,7 +136,9 @@ class _StudentVersion:
         path.write_text(self._with_own_addresses(text), encoding="utf-8")
 
     def _with_own_addresses(self, text: str) -> str:
-        text = text.replace(self.config["html"]["baseurl"].rstrip("/") + "/", self.settings.address_of_book)
+        published = self.config["html"]["baseurl"].rstrip("/") + "/"
+        text = text.replace(published + name_of_wheel(VERSION), self._address_of_tests())
+        text = text.replace(published, self.settings.address_of_book)
         old, new = web_address(self.config["repository"]["url"]), self.settings.repository
         before, now = ("/".join(address.split("/")[-2:]) for address in (old, new))
         # Notebooks on Colab look for records at this address.

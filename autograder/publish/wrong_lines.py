@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from attention_tests.compare import TOLERANCE, difference, outcome
 
 from autograder.files import made_once
 from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
-from autograder.judge.compare import TOLERANCE, difference, outcome
 from autograder.judge.exercise import Exercise, Function, seeded
 from autograder.judge.mistake import Variant, changed_text, mistake_of, variants_of
 from autograder.judge.mutations import remove_words

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from attention_tests.compare import UNWRITTEN
 from markupsafe import Markup
 from nbconvert.filters.ansi import strip_ansi
 from nbformat import NotebookNode
@@ -25,7 +26,6 @@ from autograder.course.gradebook import grades as all_grades
 from autograder.course.regrade_requests import Request, key_of, read_requests
 from autograder.files import Unreadable, read_plain_file, write_atomically
 from autograder.judge import catalogue
-from autograder.judge.compare import UNWRITTEN
 from autograder.progress import Progress
 from autograder.report.page import page_template, plain_number
 from autograder.report.report import is_unwritten, maximum_of, questions_of
@@ -138,8 +138,6 @@ def cells_of(
             folded = "" if is_grade(cell) or cell.cell_type == "markdown" else "Given code, as it was released"
             if is_grade(cell):
                 source = tests[name] if show_hidden else source.strip() or HIDDEN
-            if name == "setup":
-                source = "# The set-up cell, as released."
         outputs = cell.get("outputs", [])
         grade = grades.get(name) if is_grade(cell) else None
         if "bonus" in cell.metadata and any(o.get("evalue", "").endswith(UNWRITTEN) for o in outputs):

@@ -10,13 +10,14 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attention_tests.compare import UNWRITTEN
+
 from autograder.cells import is_grade, is_solution, points_of
 from autograder.course import gradebook
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import Lateness
 from autograder.files import write_atomically
 from autograder.judge import catalogue
-from autograder.judge.compare import UNWRITTEN
 from autograder.judge.mistake import number_of
 from autograder.report.page import page_template, plain_number
 from autograder.spreadsheets import csv_text

@@ -440,6 +440,8 @@ run_tests("test_attention", test_attention, candidates_to_try())
 
 # %%
 if not GRADED:
+    from attention_tests.debugging import show_trial
+
     show_trial(test_attention, candidates_to_try())
 
 # %% grade="test_attention_40" points=1

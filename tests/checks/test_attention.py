@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.special
+from attention_tests.compare import fingerprint, judge, outcome
 from conftest import EXERCISES as NAMES
 from conftest import cases_of, lost
 
 from autograder.checks.attention.exercises import EXERCISES, check
 from autograder.judge import catalogue, exercise
-from autograder.judge.compare import fingerprint, judge, outcome
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.line_measure import Mutation
 from autograder.judge.mistake import changed_text, mistake_of, variants_of

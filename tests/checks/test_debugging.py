@@ -13,11 +13,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 import wrong_programs
+from attention_tests import debugging as probes
+from attention_tests.compare import WrongAnswer, judge
 from conftest import FIRST_SEED_SOON, assignment_of, lost, setup_of, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
-from autograder.checks.debugging import probes, student_tests
+from autograder.checks.debugging import student_tests
 from autograder.checks.debugging.exercises import DRAW, EXERCISES, POOL, PROGRAMS, TEST_ATTENTION, draw_programs
 from autograder.checks.debugging.right_answers import OF_POOL
 from autograder.checks.multihead.right_attention import ATTEND
@@ -28,7 +30,6 @@ from autograder.grade.session import Cell, Session
 from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.judge import catalogue
-from autograder.judge.compare import WrongAnswer, judge
 from autograder.judge.mistake import variants_of
 from autograder.publish.build import cells_of, program_cell
 from autograder.sandbox.host.limits import Limits

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tests.compare import outcome
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
@@ -21,7 +22,6 @@ from autograder.checks.encoder.exercises import EXERCISES, probes, repair_probes
 from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
-from autograder.judge.compare import outcome
 from autograder.sandbox.host.limits import Limits
 from solutions import encoder as answers
 from solutions.encoder import BrokenBlock

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tests.compare import judge
 
-from autograder.judge.compare import judge
 from autograder.judge.exercise import exercises_of, seeded
 from solutions import attention, multihead, vit
 

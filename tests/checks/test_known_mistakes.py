@@ -5,13 +5,13 @@ from collections.abc import Container
 
 import numpy as np
 import pytest
+from attention_tests.compare import outcome
 from by_hand import BY_HAND
 from conftest import ALL, NAME, assert_whole, cases_of, lost, matrix_of, soon
 from wrong_answers import WRONG
 
 from autograder.checks.debugging.exercises import PROGRAMS
 from autograder.judge import catalogue
-from autograder.judge.compare import outcome
 from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
 from autograder.judge.mistake import changed_answer
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_tests.compare import outcome
 from conftest import lost
 from torch import nn
 
 from autograder.checks.masks import draw_mask
 from autograder.checks.multihead.exercises import EXERCISES
 from autograder.imports import ROOT
-from autograder.judge.compare import outcome
 from autograder.judge.mistake import changed_answer
 from solutions import multihead as answers
 

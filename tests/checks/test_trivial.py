@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
+from attention_tests.compare import judge, outcome
 from conftest import ALL, lost
 from torch import nn
 
 from autograder.judge import catalogue, exercise
-from autograder.judge.compare import judge, outcome
 from autograder.judge.exercise import Exercise, exercises_of
 
 

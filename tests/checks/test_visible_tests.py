@@ -8,13 +8,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from attention_tests.compare import difference, outcome
 from conftest import ALL, assignment_of, lost, setup_of
 from sample_class import BONUS
 
 from autograder.cells import points_of
 from autograder.imports import ROOT
 from autograder.judge import catalogue
-from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise, exercises_of, right_answers_of, seeded
 from autograder.judge.mistake import changed_answer, mistake_of
 from autograder.judge.mutations import mutations_of

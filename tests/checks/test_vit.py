@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tests import vit as probes
+from attention_tests.compare import outcome
 from conftest import assignment_of, cases_of, lost
 
-from autograder.checks.vit import probes
 from autograder.checks.vit.exercises import EXERCISES
-from autograder.judge.compare import outcome
 from solutions import vit as answers
 
 

@@ -27,7 +27,7 @@ def add_cell(notebook: NotebookNode, source: str, below: str) -> None:
 def import_in_the_set_up(notebook: NotebookNode) -> None:
     """Add an import to the locked set-up cell, and use it in an answer."""
     cell = answer(notebook, "setup")
-    cell.source = cell.source.replace("import numpy as np\n", "import numpy as np\nimport math\n", 1)
+    cell.source = cell.source.replace("import sys, numpy as np\n", "import sys, numpy as np\nimport math\n", 1)
     change(notebook, "attention", "np.sqrt(", "math.sqrt(")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+from attention_tests.departure import departure
 from conftest import assignment_of
 from sample_class import fill_in, submit
 
@@ -19,7 +20,6 @@ from autograder.course.course import Course
 from autograder.grade.grade import grade
 from autograder.grade.repair import repair_notebook
 from autograder.grade.workers import Workers
-from autograder.judge.departure import departure
 from autograder.lms.names import read_name
 from autograder.report.safe_html import cleaned_code, cleaned_markdown
 from autograder.report.similarity import own_code, similar_pairs

@@ -147,14 +147,16 @@ def test_change_after_submissions_came_in(
 # Whether a change of a file makes the results of 1_attention stale.
 FILES = {
     "autograder/checks/attention/__init__.py": True,
-    "autograder/judge/compare.py": True,
+    "exercises/attention_tests/compare.py": True,
+    "exercises/attention_tests/attention.json": True,
     "autograder/judge/exercise.py": True,
     "autograder/grade/repair.py": True,
     "autograder/sandbox/host/kernel.py": True,
     "autograder/sandbox/guest/inside.py": True,
     "solutions/attention.py": True,
     "autograder/checks/encoder/__init__.py": False,
-    "autograder/checks/encoder/probes.py": False,
+    "exercises/attention_tests/encoder.py": False,
+    "exercises/attention_tests/encoder.json": False,
     "autograder/checks/vit/checkpoint.py": False,
     "autograder/course/course.py": False,
     "autograder/grade/grade.py": False,
@@ -167,7 +169,7 @@ FILES = {
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A copy of the repository's modules."""
-    for name in ("autograder", "solutions"):
+    for name in ("autograder", "solutions", "exercises/attention_tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
@@ -197,8 +199,8 @@ def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, p
 @pytest.mark.parametrize(
     "line",
     [
-        "from autograder.checks.encoder.probes import inputs",
-        "from autograder.checks.encoder import probes",
+        "from attention_tests.encoder import inputs",
+        "from attention_tests import encoder as probes",
     ],
 )
 def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
@@ -206,7 +208,7 @@ def test_key_changes_with_checks_that_are_imported(assignment: Assignment, packa
     with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
     before = grader_key(assignment, True, None, package)
-    (package / "autograder/checks/encoder/probes.py").write_text("# now it matters\n", encoding="utf-8")
+    (package / "exercises/attention_tests/encoder.py").write_text("# now it matters\n", encoding="utf-8")
     assert grader_key(assignment, True, None, package) != before
 
 
@@ -278,7 +280,7 @@ def test_files_cut_at_any_byte_cost_nothing(
     kept = ("submitted", "gradebook.db", "nbgrader_config.py")
     paths = [path for path in sorted(course.root.rglob("*")) if path.is_file() and not {*kept} & {*path.parts}]
     whole = {path: path.read_bytes() for path in paths if path.stat().st_size}
-    assert len(whole) == 8
+    assert len(whole) == 9
     for path, data in whole.items():
         path.write_bytes(data[: chance.randrange(len(data) - 1)])
     assert [result.state for result in course.load_results(NAME)] == ["not graded"] * 2

@@ -5,6 +5,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from attention_tests.unwritten import unwritten
 from conftest import ALL, SEED, assignment_of, repaired, setup_of
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in
@@ -13,7 +14,6 @@ from autograder.cells import is_solution
 from autograder.grade.execute import execute
 from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
-from autograder.sandbox.guest.unwritten import unwritten
 
 NOT = "raise NotImplementedError()"
 SOURCES = {  # code: the function that was called, and the name of the unwritten function

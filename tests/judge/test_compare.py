@@ -8,9 +8,8 @@ import time
 import IPython
 import numpy as np
 import pytest
+from attention_tests.compare import WrongAnswer, judge
 from matplotlib.image import imread
-
-from autograder.judge.compare import WrongAnswer, judge
 
 
 def case_of(**expected: np.ndarray) -> dict:

@@ -1,26 +1,23 @@
 """Does a student whose mistake has no name read at which line the answer departs from the known steps?"""
 
-import ast
 import contextlib
 import io
 import linecache
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from attention_tests.departure import departure
+from attention_tests.recorder import MAX_ROWS, Recorder
+from conftest import setup_of
 
 from autograder.grade.session import Cell, Session
-from autograder.judge.catalogue import STEMS
-from autograder.judge.departure import departure
 from autograder.judge.exercise import exercises_of, seeded
 from autograder.judge.line_measure import Mutation, lines_of
 from autograder.judge.mistake import changed_text
-from autograder.publish.setup_cell import setup_cell
-from autograder.sandbox.guest.recorder import MAX_ROWS, Recorder
 from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.proxy import Function
 
@@ -189,29 +186,14 @@ def test_line_of_a_module_is_said(stem: str, name: str, old: str, new: str, said
 
 
 def test_line_is_said_in_a_notebook() -> None:
-    """Does the set-up cell hold all code that finds the line, and leave nothing in the notebook?"""
-    namespace = {"__name__": "__main__"}
+    """Does the package find the line in a notebook, and leave nothing there?"""
+    namespace = setup_of("1_attention")[0] | {}
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(setup_cell("attention"), namespace)
         wrong = written(ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials"), **namespace)
         before = set(wrong.__globals__), wrong.__code__
         with pytest.raises(AssertionError, match="Line 11: `w` is the first value that is not a known step"):
             namespace["run_tests"]("attention", wrong)
     assert (set(wrong.__globals__), wrong.__code__) == before
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("stem", STEMS)
-def test_modules_in_the_setup_cell_share_no_name(stem: str) -> None:
-    """Do all modules in the set-up cell define different names?"""
-    (call,) = (each for each in ast.walk(ast.parse(setup_cell(stem))) if getattr(each, "args", None) and _loads(each))
-    kinds = ast.FunctionDef, ast.ClassDef
-    names = Counter(each.name for each in ast.parse(call.args[1].value).body if isinstance(each, kinds))
-    assert [name for name, count in names.items() if count > 1] == []
-
-
-def _loads(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "own_module"
 
 
 WRONG = ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials")
@@ -383,7 +365,7 @@ def test_line_of_mutations(stem: str, most: int, monkeypatch: pytest.MonkeyPatch
             broken.append(error)
             raise
 
-    monkeypatch.setattr("autograder.judge.departure.departure", reporting)
+    monkeypatch.setattr("attention_tests.departure.departure", reporting)
     asked = exercises_of(stem)
     found = [lines_of(stem, each, 0, most) for each in ([asked["attention"]] if most == SAMPLE else asked.values())]
     unnamed = sum(each.unnamed for each in found)

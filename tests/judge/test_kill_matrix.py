@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.special
+from attention_tests import compare
 from conftest import NAME, lost, matrix_of
 
 from autograder.checks.attention.exercises import EXERCISES
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.imports import ROOT
-from autograder.judge import catalogue, compare
+from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.kill_matrix import Matrix, Verdict, kept_matrix, kill_matrix
 from autograder.judge.mistake import Mistake, variant

@@ -1,9 +1,9 @@
 """Does a right answer in float32 have a large margin for rounding, with any seed?"""
 
 import pytest
+from attention_tests import compare
 from conftest import ALL
 
-from autograder.judge import compare
 from autograder.judge.exercise import exercises_of, right_answers_of
 
 

@@ -11,7 +11,7 @@ SECONDS = 2.0
 CALIBRATION = 0.1  # seconds that the loop below takes on Colab's processor, at least
 MEASURE = """
 import contextlib, io, json, sys, time
-from autograder.judge.compare import judge
+from attention_tests.compare import judge
 from autograder.judge.exercise import exercises_of, seeded
 
 before = time.process_time()
@@ -31,8 +31,8 @@ print(json.dumps(found))
 TRAIN = """
 import sys
 import numpy as np
-from autograder.checks.debugging.measures import measure_clipped
-from autograder.checks.vit.measures import measure_training
+from attention_tests.debugging_measures import measure_clipped
+from attention_tests.vit_measures import measure_training
 from solutions import programs, vit
 
 labels = np.array([0, 1, 2, 0])

@@ -1,38 +1,38 @@
 """Is the students' material built the same each time, without any answer, and is a stale file noticed?"""
 
 import ast
-import inspect
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
 import numpy as np
 import pytest
-from conftest import ALL, NAME
+from attention_tests.run import VERSION
+from conftest import ALL, NAME, python_of
+from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_locked, is_solution
-from sample_class import answer
 from typer.testing import CliRunner
 
 from autograder.cells import points_of
 from autograder.cli import app
 from autograder.course.course import Assignment
-from autograder.judge import compare, departure, exercise, message_only, overwritten, raised, steps, trace
-from autograder.judge.catalogue import checks_of
+from autograder.judge import exercise
 from autograder.judge.exercise import Exercise
 from autograder.judge.kill_matrix import Matrix
 from autograder.judge.mutations import Score
 from autograder.publish import build
 from autograder.publish.build import ROOT, exercise_cell, stale_files
 from autograder.publish.generated import source_digests, sources, write_manifest
-from autograder.sandbox.guest import recorder, unwritten
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, wheel
 
 NOTEBOOK = Path(NAME) / "attention.ipynb"
 NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
@@ -44,7 +44,8 @@ COLAB = {
     "sklearn",
     "IPython",
 }  # packages of Colab that a notebook may import
-MOST_BYTES = 90_000  # the table of frozen results has at most so many bytes, intermediate steps included
+RESULTS = Path("exercises") / PACKAGE / "attention.json"
+OF_ANSWERS = [Path("book") / "mistakes.md", RESULTS, Path("exercises") / NOTEBOOK]  # what is made from answers
 ANSWERS = (ROOT / "solutions" / "attention.py").read_text(encoding="utf-8")
 
 
@@ -110,50 +111,44 @@ def test_generated_files_are_up_to_date() -> None:
 @pytest.mark.deep
 def test_generated_files_made_again_are_the_same() -> None:
     """Is every generated file equal to a new one, to the byte, whatever the manifest says?"""
-    for path, text in build.build_all(everything=True).items():
+    for path, text in (build.build_results() | build.build_all()).items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, path
 
 
 MAKE = """
 import contextlib, json, sys
-from autograder.publish.build import build_assignments
-from autograder.publish.setup_cell import setup_cell
+from autograder.publish.build import build_assignments, build_results
 from other_processor import other_processor
-seed, *stems = sys.argv[1:]
-bonus = {"attention": ["online_softmax"], "encoder": ["rope"]}
+seed = sys.argv[1]
 with other_processor(int(seed)) if seed else contextlib.nullcontext():
     built = [text for made in build_assignments("1_attention") for text in made.values()]
-    print(json.dumps([built, {stem: setup_cell(stem, bonus.get(stem, ())) for stem in stems}]))
+    print(json.dumps([built, {path.stem: text for path, text in build_results().items()}]))
 """
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
-SOON = ()  # 1_attention is always built completely; set-up cells of other assignments wait for `make test-all`
-WHERE = [  # settings, the seed of a simulated processor, and assignments whose set-up cells are made
-    pytest.param(SETTINGS, "1", SOON, id="other-settings-on-another-processor", marks=pytest.mark.deep),
-    pytest.param({}, "", ALL.values(), id="here", marks=pytest.mark.deep),
-    pytest.param(SETTINGS, "", ALL.values(), id="other-settings-all", marks=pytest.mark.deep),
-    pytest.param({}, "2", ALL.values(), id="another-processor", marks=pytest.mark.deep),
+WHERE = [  # settings, and the seed of a simulated processor
+    pytest.param({}, "", id="here", marks=pytest.mark.deep),
+    pytest.param(SETTINGS, "1", id="other-settings-on-another-processor", marks=pytest.mark.deep),
+    pytest.param({}, "2", id="another-processor", marks=pytest.mark.deep),
 ]
 
 
-@pytest.mark.parametrize(("settings", "seed", "stems"), WHERE)
-def test_build_is_the_same_everywhere(
-    assignment: Assignment, settings: dict[str, str], seed: str, stems: Iterable[str]
-) -> None:
-    """Does a process in another folder, with other settings, make the same notebooks and set-up cells?"""
+@pytest.mark.parametrize(("settings", "seed"), WHERE)
+def test_build_is_the_same_everywhere(assignment: Assignment, settings: dict[str, str], seed: str) -> None:
+    """Does a process in another folder, with other settings, make the same notebooks and results?"""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | settings
-    command = [sys.executable, "-c", MAKE, seed, *stems]
+    command = [sys.executable, "-c", MAKE, seed]
     done = subprocess.run(command, cwd="/", env=environment, stdout=subprocess.PIPE, check=True)
     (instructor, release), made = json.loads(done.stdout.splitlines()[-1])
     assert instructor == nbformat.writes(assignment.instructor) + "\n"
     assert release == (ROOT / "exercises" / NOTEBOOK).read_text(encoding="utf-8")
-    kept = {path.stem: nbformat.read(ROOT / "exercises" / path, 4) for path in NOTEBOOKS}
-    assert {stem: made[stem] == answer(kept[stem], "setup").source for stem in stems} == dict.fromkeys(stems, True)
+    kept = {path.stem: (ROOT / "exercises" / PACKAGE / f"{path.stem}.json").read_text("utf-8") for path in NOTEBOOKS}
+    assert {stem: made[stem] == text for stem, text in kept.items()} == dict.fromkeys(kept, True)
 
 
 def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
-    """Does exercises/ hold only notebooks and their texts, and does no text hold an answer or a hidden test?"""
-    found = [path.relative_to(ROOT / "exercises") for path in (ROOT / "exercises").rglob("*") if path.is_file()]
+    """Do the folders hold only notebooks and their texts, and does no text hold an answer or a hidden test?"""
+    found = [path.relative_to(ROOT / "exercises") for path in (ROOT / "exercises").glob("[0-9]*/*")]
     assert sorted(found) == sorted([*NOTEBOOKS, *(path.with_suffix(".py") for path in NOTEBOOKS)])
     for text in sources():
         assert not re.search(r"autograder|HIDDEN TESTS|SOLUTION|MARK SCHEME", text.read_text(encoding="utf-8")), (
@@ -230,12 +225,12 @@ def test_release_runs_without_other_packages(release: str) -> None:
     modules = set()
     for cell in nbformat.reads(release, 4).cells:
         if cell.cell_type == "code":
-            for node in ast.walk(ast.parse(cell.source)):
+            for node in ast.walk(ast.parse(python_of(cell.source))):
                 if isinstance(node, ast.Import):
                     modules |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom):
                     modules.add(node.module.split(".")[0])
-    assert modules <= COLAB | sys.stdlib_module_names
+    assert modules <= COLAB | sys.stdlib_module_names | {PACKAGE}
 
 
 def test_release_links_to_the_published_book(release: str) -> None:
@@ -312,89 +307,68 @@ def test_locked_cells_are_those_that_students_leave_alone(any_assignment: Assign
 # ------------------------------------------------------------------------------------------------ the set-up cell
 
 
-def setup_of(assignment: Assignment) -> str:
-    """Return the source of the set-up cell."""
-    return next(cell.source for cell in assignment.release.cells if cell.id == "setup")
+def setup_of(assignment: Assignment) -> NotebookNode:
+    """Return the set-up cell."""
+    return next(cell for cell in assignment.release.cells if cell.id == "setup")
 
 
-def helper() -> str:
-    """Return the code that the set-up cell takes from autograder/judge/compare.py."""
-    text = inspect.getsource(compare).split('"""', 2)[2]
-    return re.sub(r"^from autograder\..*\n", "", text, flags=re.M).strip()
+def test_setup_is_short(any_assignment: Assignment) -> None:
+    """Has the set-up cell at most 12 lines, and does it define only `run_tests` in addition to what answers use?"""
+    source = python_of(setup_of(any_assignment).source)
+    assert len(setup_of(any_assignment).source.splitlines()) <= 12
+    defined = {name for node in ast.walk(ast.parse(source)) for name in _defined_by(node)}
+    of_answers = {"np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
+    assert defined - of_answers == {"sys", "tests_of", "run_tests"}
+    assert is_locked(setup_of(any_assignment))
 
 
-def module_of_tests(assignment: Assignment) -> str:
-    """Return the source of the module of tests, which the set-up cell holds as text."""
-    calls = [node for node in ast.walk(ast.parse(setup_of(assignment))) if isinstance(node, ast.Call)]
-    return next(call.args[1].value for call in calls if getattr(call.func, "id", "") == "own_module")
+def _defined_by(node: ast.AST) -> list[str]:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [each.asname or each.name for each in node.names]
+    return [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
 
 
-def table_of(assignment: Assignment) -> str:
-    """Return the table of frozen results."""
-    return re.search(r'TABLE = """(.*?)"""', module_of_tests(assignment), re.DOTALL)[1]
+def test_notebook_is_small(any_assignment: Assignment) -> None:
+    """Has a released notebook at most 70 kB?"""
+    assert len(nbformat.writes(any_assignment.release).encode()) <= 70_000
 
 
-def test_setup_helper_is_short(any_assignment: Assignment) -> None:
-    """Does the helper have at most 170 lines, and is it a literal copy of autograder/judge/compare.py?"""
-    assert sum(bool(line.strip()) for line in helper().splitlines()) <= 170
-    assert helper() in setup_of(any_assignment)
+def test_setup_names_the_package_that_lies_here(any_assignment: Assignment) -> None:
+    """Is the digest in the set-up cell that of the package in this repository, and the version its version?"""
+    content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)
+    assert f"#sha256={hashlib.sha256(content).hexdigest()}\n" in setup_of(any_assignment).source
+    assert setup_of(any_assignment).source.endswith(f'"{VERSION}")')
 
 
-def test_setup_table_is_small(any_assignment: Assignment) -> None:
-    """Does the table of frozen results stay small, so that the notebook stays readable?"""
-    assignment = any_assignment
-    table = table_of(assignment)
-    assert 300 * len(exercises_of(assignment)) < len(table.encode()) < MOST_BYTES
-    assert set(json.loads(table)) == set(exercises_of(assignment))
+def frozen_of(assignment: Assignment) -> dict[str, Any]:
+    """Return the results that the visible tests of an assignment expect."""
+    path = ROOT / "exercises" / PACKAGE / f"{assignment.notebook}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["exercises"]
 
 
-def test_setup_is_folded_and_locked(any_assignment: Assignment) -> None:
-    """Do Colab and JupyterLab fold the set-up cell?"""
-    cell = next(cell for cell in any_assignment.release.cells if cell.id == "setup")
-    assert cell.source.startswith("#@title")
-    assert cell.metadata.cellView == "form"
-    assert cell.metadata.jupyter.source_hidden
-    assert is_locked(cell)
+def test_package_holds_no_answer() -> None:
+    """Does the package import nothing of the grader or the answers, and hold no exponential and no product of tensors?"""
+    for path in (ROOT / "exercises" / PACKAGE).glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {
+            getattr(each, "module", None) or name.name
+            for each in ast.walk(tree)
+            if isinstance(each, (ast.Import, ast.ImportFrom))
+            for name in each.names
+        }
+        assert not [name for name in imported if name.split(".")[0] in ("autograder", "solutions")], path.name
+        names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        assert path.stem not in ALL.values() or not names & set(exercise.exercises_of(path.stem)), path.name
+        called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not called & {"exp", "softmax", "einsum", "matmul", "bmm"}, path.name
 
 
-def test_setup_holds_values_and_no_code_of_the_answers(any_assignment: Assignment) -> None:
-    """Is the set-up cell free of exponentials, products of queries and keys, and definitions of exercises?"""
-    tree = ast.parse(module_of_tests(any_assignment))
-    defined = {
-        node.name
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.Lambda)) and hasattr(node, "name")
-    }
-    assert defined >= {"outcome", "fingerprint", "alike", "difference", "judge"}
-    ours = (
-        compare,
-        departure,
-        message_only,
-        overwritten,
-        raised,
-        recorder,
-        steps,
-        trace,
-        unwritten,
-        *getattr(checks_of(any_assignment.notebook), "HELPERS", ()),
-    )
-    assert defined - {"run_tests", "own_module"} <= {
-        node.name
-        for module in ours
-        for node in ast.walk(ast.parse(Path(module.__file__).read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-    }
-    assert not defined & set(exercises_of(any_assignment))
-    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not called & {"exp", "softmax", "einsum", "matmul", "bmm"}
-
-
-def test_setup_table_gives_expected_values_for_the_visible_inputs_alone(any_assignment: Assignment) -> None:
+def test_results_are_those_of_the_visible_inputs_alone(any_assignment: Assignment) -> None:
     """Are there frozen results only for visible inputs, and for no input of a hidden check?"""
-    assignment = any_assignment
-    table = json.loads(table_of(assignment))
-    for name, test in table.items():
-        exercise = exercises_of(assignment)[name]
+    frozen = frozen_of(any_assignment)
+    assert set(frozen) == set(exercises_of(any_assignment))
+    for name, test in frozen.items():
+        exercise = exercises_of(any_assignment)[name]
         assert [case["name"] for case in test["cases"]] == [
             f"{name}, {case.name}" for case in exercise.visible(np.random.default_rng(0))
         ]
@@ -421,8 +395,7 @@ def test_stale_files_notices_changed_sources(tree: Path) -> None:
     answers, chapter = tree / "solutions" / "attention.py", tree / "book" / "softmax.md"
     answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
     chapter.write_text(chapter.read_text(encoding="utf-8") + "\nOne sentence more.\n", encoding="utf-8")
-    of_answers = [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
-    assert stale_files(tree) == [*of_answers, Path("book") / "softmax.ipynb"]
+    assert stale_files(tree) == [*OF_ANSWERS, Path("book") / "softmax.ipynb"]
 
 
 def test_stale_files_notices_a_source_that_changed_during_a_build(tree: Path) -> None:
@@ -430,7 +403,7 @@ def test_stale_files_notices_a_source_that_changed_during_a_build(tree: Path) ->
     answers, digests = tree / "solutions" / "attention.py", source_digests(tree)
     answers.write_text(ANSWERS.replace("Mix values by how well", "Blend values by how well"), encoding="utf-8")
     write_manifest(digests, tree)
-    assert stale_files(tree) == [Path("book") / "mistakes.md", Path("exercises") / NOTEBOOK]
+    assert stale_files(tree) == OF_ANSWERS
 
 
 def test_build_check_names_the_file_and_the_fix(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,7 @@
 import builtins
 import contextlib
 import dis
-import inspect
 import io
-import linecache
-import traceback
 from collections.abc import Iterator
 from functools import cache
 from types import CodeType
@@ -15,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ALL, NAME, assignment_of
+from attention_tests.overwritten import names_used, overwritten
+from conftest import ALL, assignment_of, python_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_solution
-from autograder.grade.retest import NAMES
+from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
-from autograder.judge.overwritten import names_used, overwritten
-from autograder.judge.own_module import own_module
+from autograder.publish.tests_wheel import PACKAGE
 
 COMMON = """
     values x y z X Y model data run load call tensor judge np torch F nn Tensor list print display input id type sum max min
@@ -47,7 +44,7 @@ def solved(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in assignment.instructor.cells:
             if cell.cell_type == "code" and is_run(cell):
-                exec(cell.source, namespace)
+                exec(python_of(cell.source), namespace)
     cells = {cell.id: cell.source for cell in assignment.release.cells}
     return namespace, {each: cells[f"test_{each}"] for each in exercises_of(ALL[name])}
 
@@ -66,18 +63,13 @@ def all_code(code: CodeType) -> Iterator[CodeType]:
             yield from all_code(part)
 
 
-def names_of_helpers(namespace: dict[str, Any]) -> set[str]:
+def names_of_helpers() -> set[str]:
     """Return the names that the tests of a notebook define or use."""
-    tests = namespace["run_tests"].__globals__
-    source = "".join(linecache.cache[f"<{tests['__name__']}>"][2])
-    codes = all_code(compile(source, "tests", "exec"))
-    used = {
-        each.argval
-        for code in codes
-        for each in dis.get_instructions(code)
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
-    return {*tests, *used} - {"__name__"}
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "exercises" / PACKAGE).glob("*.py")]
+    codes = [code for text in texts for code in all_code(compile(text, "tests", "exec"))]
+    looked_up = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_NAME")
+    every = {each.argval for code in codes for each in dis.get_instructions(code) if each.opname in looked_up}
+    return every - {"__name__", "__doc__"}
 
 
 @contextlib.contextmanager
@@ -111,7 +103,7 @@ def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
     found, threads = {}, torch.get_num_threads()
     torch.set_num_threads(1)
     # Left out: the function that runs the tests, and the builtins.
-    for word in sorted({*names_of_helpers(namespace), *COMMON} - {"run_tests", "__builtins__"}):
+    for word in sorted({*names_of_helpers(), *COMMON} - {"run_tests", "__builtins__"}):
         for each, test in tests.items():
             if not everything and each in SLOW and word not in used[each]:
                 continue
@@ -141,8 +133,8 @@ def test_no_name_of_a_student_breaks_any_visible_test(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
     """Does the set-up cell restore `run_tests` and the libraries after every name became a number?"""
-    namespace, tests = solved(name)
-    words = {*names_of_helpers(namespace), *COMMON, "run_tests", *vars(builtins)} - {
+    _, tests = solved(name)
+    words = {*names_of_helpers(), *COMMON, "run_tests", *vars(builtins)} - {
         "__builtins__",
         "__name__",
         "__import__",
@@ -150,24 +142,13 @@ def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
     taken = {"__name__": "__main__"} | dict.fromkeys(words, 3)
     setup = next(cell.source for cell in assignment_of(name).release.cells if cell.id == "setup")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(setup, taken)
+        exec(python_of(setup), taken)
     assert printed.getvalue().startswith("Ready: ")
     assert taken["np"] is np
     assert callable(taken["run_tests"])
-    assert "own_module" not in taken
     first, test = next(iter(tests.items()))
     right = solved(name)[0][first]
     assert said_by(test, taken | {first: right, "__builtins__": builtins}) == ""
-
-
-def test_replaced_builtins_do_not_reach_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do the tests keep their original builtins after a cell replaces them?"""
-    namespace, tests = solved(NAME)
-    monkeypatch.setattr(builtins, "zip", None)
-    monkeypatch.setattr(builtins, "print", lambda *_: 1 / 0)
-    said = said_by(tests["attention"], namespace)
-    monkeypatch.undo()
-    assert said == ""
 
 
 @pytest.mark.parametrize(
@@ -210,26 +191,3 @@ def test_name_is_not_blamed_that_the_answer_does_not_use() -> None:
     assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]).startswith(
         "`max` is no longer Python's"
     )
-
-
-def test_error_in_the_tests_shows_their_lines() -> None:
-    """Does a traceback quote the lines of a module that exists in no file?"""
-    module = own_module("sample", "def fails():\n    return 1 / 0  # here\n")
-    with pytest.raises(ZeroDivisionError) as caught:
-        module.fails()
-    assert "return 1 / 0  # here" in "".join(traceback.format_exception(caught.value))
-
-
-def test_same_source_is_compiled_once() -> None:
-    """Do the notebooks that a grader runs share compiled code and nothing else, and does the later part run only once?"""
-    source = (
-        "runs = []\ndef first():\n    more()\n\n# Only when `more` is called:\nruns.append(1)\ndef later():\n    pass\n"
-    )
-    grader, notebook = dict(NAMES), {}
-    for names in (grader, notebook):
-        exec(inspect.getsource(own_module), names)
-    modules = [names["own_module"]("sample", source) for names in (grader, grader, notebook)]
-    for module in (*modules, *modules):
-        module.first()
-    assert modules[0].later.__code__ is modules[1].later.__code__ is not modules[2].later.__code__
-    assert [module.runs for module in modules] == [[1]] * 3

@@ -4,7 +4,7 @@ import contextlib
 import io
 import linecache
 import os
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+from attention_tests.compare import difference, fingerprint, outcome
 from conftest import ALL, NAME, assignment_of, setup_of, soon
 from nbclient import NotebookClient
 from nbformat import NotebookNode
@@ -19,9 +20,10 @@ from sample_class import fill_in
 
 from autograder.checks.attention.exercises import EXERCISES
 from autograder.course.course import Assignment
+from autograder.imports import ROOT
 from autograder.judge import catalogue
-from autograder.judge.compare import difference, fingerprint, outcome
 from autograder.judge.exercise import exercises_of
+from autograder.publish.tests_wheel import PACKAGE
 
 # The number of mutants that the visible test of an exercise names. The others need larger scores, or more axes than
 # a readable test has.
@@ -30,9 +32,10 @@ from autograder.judge.exercise import exercises_of
 CAUGHT = {"softmax": 33, "attention": 52, "self_attention": 61, "attention_backward": 58}
 CAUGHT["online_softmax"] = 16
 
-# The student's kernel runs this first: it hides the repository.
+# The student's kernel runs this first: it hides what this repository has installed.
 BLOCKER = """import sys
 sys.modules["autograder"] = sys.modules["solutions"] = None
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in getattr(finder, "__module__", "")]
 """
 PROBE = """try:
     import autograder
@@ -44,8 +47,10 @@ except ImportError:
     print("solutions cannot be imported")"""
 
 
-def run_alone(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """Execute a notebook in an empty folder, in a kernel that cannot import the repository."""
+def run_alone(notebook: NotebookNode, folder: Path, *, tests: bool = True) -> NotebookNode:
+    """Execute a notebook in an empty folder, with the package of tests next to it, in a kernel that sees no repository."""
+    if tests:
+        shutil.copytree(ROOT / "exercises" / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "blocker").mkdir()
     (folder / "blocker" / "sitecustomize.py").write_text(BLOCKER, encoding="utf-8")
     (folder / "work").mkdir()
@@ -253,9 +258,8 @@ def test_exercise_that_fails_again_is_passed_no_more(
 
 def test_setup_cell_is_silent_about_the_grader(namespace: dict[str, Any]) -> None:
     """Does the set-up cell define only names that students use?"""
-    assert {name for name in namespace if not name.startswith("__")} == {"np", "run_tests"}
+    assert {name for name in namespace if not name.startswith("__")} == {"np", "sys", "tests_of", "run_tests"}
     assert namespace["np"] is np
-    assert sys.modules.keys().isdisjoint({"attention_tests", "own_module"})
 
 
 STEPS = {  # the five lines before attention_backward: right, and wrong

@@ -1,5 +1,6 @@
 """Is the student version complete, with the instructor's addresses, and without any answer?"""
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from attention_tests.run import VERSION
 from conftest import ALL
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
@@ -24,6 +26,7 @@ from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
 from autograder.publish.student_version import write_student_version
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
 from autograder.settings import Settings, read_settings
 
 TOML = """name = "A course"
@@ -81,7 +84,8 @@ def text_of(path: Path) -> str:
 
 def lines_of_answers() -> dict[str, str]:
     """Return every line of every answer that no released notebook holds, with its assignment."""
-    released = [text_of(path) for path in ROOT.glob("exercises/*/*.ipynb")]
+    paths = [*ROOT.glob("exercises/*/*.ipynb"), *ROOT.glob(f"exercises/{PACKAGE}/*.py")]
+    released = [text_of(path) for path in paths]
     given = {line.split("  # ")[0].strip() for text in released for line in text.splitlines()}
     found = {}
     for name, stem in ALL.items():
@@ -203,7 +207,9 @@ def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> 
     first, second = written
     assert first.keys() == second.keys()
     assert not [path for path in first if first[path] != second[path]]
-    assert [path.name for path in (some / "exercises").iterdir()] == ["2_multihead"]
+    names = {"2_multihead", PACKAGE, name_of_wheel(VERSION)}
+    assert {path.name for path in (some / "exercises").iterdir()} == names
+    assert [path.name for path in (some / "exercises" / PACKAGE).glob("*.json")] == ["multihead.json"]
     assert (some / ".git").is_dir()
     for page in some.glob("book/*.md"):
         text = page.read_text(encoding="utf-8")
@@ -308,3 +314,14 @@ def test_exercise_of_the_student_version_runs_alone(version: Path, name: str, tm
         if name not in broken
     ]
     assert unwritten and all(unwritten), errors
+
+
+def test_student_version_has_the_tests_of_its_own_notebooks(version: Path) -> None:
+    """Does each set-up cell name the file of tests in the course's own repository, with its digest?"""
+    content = (version / "exercises" / name_of_wheel(VERSION)).read_bytes()
+    assert content == wheel(files_of_package(version / "exercises" / PACKAGE), VERSION)
+    address = f"https://github.com/Teacher/attention-course/raw/autumn/exercises/{name_of_wheel(VERSION)}"
+    for name in ALL:
+        notebook = nbformat.read(next((version / "exercises" / name).glob("*.ipynb")), 4)
+        setup = next(cell.source for cell in notebook.cells if "tests" in cell.metadata)
+        assert f" {address}#sha256={hashlib.sha256(content).hexdigest()}\n" in setup

@@ -9,12 +9,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from attention_tests.compare import difference, outcome
 from conftest import riddles
 from playwright.sync_api import Page
 from widget_page import Open, matrix, press, read
 
 from autograder.judge.catalogue import STEMS, TITLES, checks_of
-from autograder.judge.compare import difference, outcome
 from autograder.judge.exercise import Exercise
 from autograder.judge.mistake import changed_text, mistake_of, variant, variants_of
 from autograder.judge.mutations import remove_words

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_tests.compare import outcome
 from in_kernel import function_of, same, told
 from test_wire import PLAIN
 
-from autograder.judge.compare import outcome
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.proxy import Function
 

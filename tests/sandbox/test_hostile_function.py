@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attention_tests import vit_measures as measures
+from attention_tests.compare import judge, outcome
 from in_kernel import error_of, function_of, reaching, told
 
 from autograder.checks.encoder import layers
-from autograder.checks.vit import measures
-from autograder.judge.compare import judge, outcome
 from autograder.sandbox.guest.wire import Handle, dumps, loads
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.proxy import BadReply, Function, GraderFault, Module, _Remote

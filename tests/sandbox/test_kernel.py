@@ -174,15 +174,6 @@ def test_kernel_ends_with_a_grader_that_was_killed() -> None:
         kernel.close()
 
 
-def test_plain_cell_is_run_for_so_many_seconds(start: Callable[..., Kernel]) -> None:
-    """Does a hanging set-up end after its own time, which may be less than a cell's?"""
-    kernel = start(cell_seconds=5.0)
-    with pytest.raises(KernelLost, match="Not done after 1 s") as lost:
-        kernel.run_plain("while True:\n    pass", 1.0)
-    assert lost.value.state == "timed out"
-    assert kernel.closed
-
-
 @pytest.mark.deep
 def test_time_in_line_for_a_processor_is_not_the_students(
     start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch

@@ -7,9 +7,7 @@ import pytest
 from in_kernel import function_of
 
 from autograder.recognition import only_defines
-from autograder.sandbox.host.bubblewrap import WarmParent, use_parent
 from autograder.sandbox.host.kernel import Kernel
-from autograder.sandbox.host.limits import Limits
 
 ANSWER = """
 import numpy as np, torch
@@ -95,23 +93,3 @@ def test_what_a_cell_adds_stays(start: Callable[..., Kernel]) -> None:
 def test_cells_that_only_define_are_known(cell: str, alone: bool) -> None:
     """Is each cell that may change Python or a library told from one that only defines?"""
     assert only_defines(cell) is alone
-
-
-def test_cell_that_the_parent_ran_leaves_nothing_in_a_kernel() -> None:
-    """Does a kernel begin without the names of the cells that its warm parent ran, and with unchanged functions?"""
-    cell = "import numpy as np\nbefore = 1\ndef helper():\n    return 7"
-    parent = WarmParent(Limits(), ["torch"], [cell])
-    use_parent(parent)
-    try:
-        kernel = Kernel(Limits())
-        outputs = kernel.run_cell("print([n in dir() for n in ('before', 'helper', '_compiled_once')])")
-        assert [output.text for output in outputs if "text" in output] == ["[False, False, False]\n"]
-        kernel.run_plain("def helper():\n    return 7", 10.0)
-        answer = function_of(
-            kernel, "answer", "import numpy as np\ndef answer(x):\n    return helper() + np.asarray(x)"
-        )
-        assert answer(1) == 8
-        kernel.close()
-    finally:
-        use_parent(None)
-        parent.close()

@@ -19,7 +19,15 @@ from in_kernel import attempt, told
 from autograder.imports import ROOT
 from autograder.sandbox.guest import refused
 from autograder.sandbox.host import bubblewrap as sandbox
-from autograder.sandbox.host.bubblewrap import GUEST, INSIDE, SandboxError, _font_lists, _python_folders, check_sandbox
+from autograder.sandbox.host.bubblewrap import (
+    GUEST,
+    INSIDE,
+    TESTS,
+    SandboxError,
+    _font_lists,
+    _python_folders,
+    check_sandbox,
+)
 from autograder.sandbox.host.control_group import mount_path
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.limits import Limits
@@ -110,7 +118,9 @@ def test_sandbox_writes_to_its_own_temporary_files_alone(kernel: Kernel) -> None
 
 def test_sandbox_hides_the_repository_and_the_course(kernel: Kernel, secrets: list[Path]) -> None:
     """Are answers, checks, tests, gradebook and passwords invisible, although the host has these files?"""
-    hidden = [ROOT / name for name in ("solutions", "autograder", "tests", "exercises", ".git", "README.md")]
+    hidden = [
+        ROOT / name for name in ("solutions", "autograder", "tests", "exercises/1_attention", ".git", "README.md")
+    ]
     hidden += [
         *secrets,
         Path("/etc/passwd"),
@@ -328,7 +338,7 @@ def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> Non
     host = list(mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8")))
     system = [Path("/", name) for name in ("dev", "usr", "bin", "lib", "lib32", "lib64", "sbin")]
     system += [Path("/etc", name) for name in ("alternatives", "fonts", "ld.so.cache", "localtime")]
-    ours = [*_python_folders(), *_font_lists(), *(GUEST / name for name in INSIDE)]
+    ours = [*_python_folders(), *_font_lists(), TESTS, *(GUEST / name for name in INSIDE)]
     allowed = {on_its_device(path, host) for path in (*system, *ours)}
     devices = {device for device, *_ in host}  # any other device is the sandbox's own
     shown = [(device, folder) for device, folder, _ in mounts(text) if device in devices]

@@ -5,11 +5,12 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
+from attention_tests import debugging as probes
+from attention_tests import debugging_measures as measures
 
-from autograder.checks.debugging import measures, oracles, probes
+from autograder.checks.debugging import oracles
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
-from autograder.judge import descent
 from autograder.judge.exercise import Case, ExerciseInTorch, checker
 from autograder.sandbox.likeness import where_it_runs
 from solutions import debugging as answers
@@ -32,7 +33,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         name: The name of the function or class.
         fault: The name of the mistake in the students' program.
         names: The names of the measurements.
-        measure: A function of `measures.py`.
+        measure: A function of `debugging_measures.py`.
         arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
         sizes: The sizes of hidden measurements, first for the first stage, then for the second.
         visible: The sizes of the visible test.
@@ -54,7 +55,7 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
         visible=visible_cases,
         probe=probes.measured_by(where_it_runs(measure)),
-        visible_probe=f"measured_by({measure.__name__})",
+        in_notebook=(probes.measured_by, measure),
     )
 
 
@@ -314,12 +315,14 @@ TEST_ATTENTION = ExerciseInTests(
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # the visible test uses the candidates in the notebook
-    visible_probe="judge_trial",
+    in_notebook=(probes.judge_trial,),
     untried={"the 73 wrong attention functions that count": ("M86",)},
 )
 
-HELPERS = (descent, measures, probes)  # the set-up cell has the text of these modules too
-FOR_ANSWERS = "import math\nimport os"  # the set-up cell imports this in addition to NumPy and PyTorch
-FOR_CELLS = ("Batches", "show_trial")  # the notebook uses these helpers in addition to run_tests
+MODULES = ("math", "os")  # the set-up cell has these imports and lines in addition to NumPy and PyTorch
+FOR_ANSWERS = (
+    "from collections.abc import Iterable",
+    "Batches = Iterable  # of pairs: images and their labels",
+)
 EXERCISES = {each.name: each for each in (*draw_programs(DRAW), TEST_ATTENTION)}
 check = checker(EXERCISES)

@@ -11,16 +11,16 @@ from functools import cache, lru_cache
 
 import numpy as np
 import torch
+from attention_tests.compare import UNWRITTEN, WrongAnswer
+from attention_tests.debugging import limited
+from attention_tests.unwritten import unwritten
 
-from autograder.checks.debugging.probes import limited
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.judge import catalogue
-from autograder.judge.compare import UNWRITTEN, WrongAnswer
 from autograder.judge.exercise import Exercise, Function
 from autograder.judge.mistake import mistake_of
 from autograder.missing import missing_in
-from autograder.sandbox.guest.unwritten import unwritten
 from autograder.sandbox.host.kernel import KernelLost
 from autograder.sandbox.likeness import try_on
 

@@ -4,8 +4,10 @@ The oracles are PyTorch's own layers under the names of the exercise. The probes
 student's class.
 """
 
-from autograder.checks import parameters
-from autograder.checks.encoder import cases, layers, oracles, probes, repair_probes, steps
+from attention_tests import encoder as probes
+from attention_tests import repair as repair_probes
+
+from autograder.checks.encoder import cases, layers, oracles, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
@@ -81,7 +83,7 @@ REPAIR = ExerciseInTorch(
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
     probe=probe_repair_here,
-    visible_probe="probe_repair",
+    in_notebook=(repair_probes.probe_repair,),
     given={"BrokenBlock": answers.BrokenBlock},
 )
 
@@ -97,6 +99,5 @@ ROPE = ExerciseInTorch(
     probe=probes.probe_rope,
 )
 
-HELPERS = (parameters, probes, repair_probes)  # the set-up cell has the text of these modules too
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
 check = checker(EXERCISES)

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
+from attention_tests import encoder as probes
 
-from autograder.checks.encoder import layers, oracles, probes
+from autograder.checks.encoder import layers, oracles
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
 FORWARD = ("output", "learning")  # the values of `what` for which there are steps

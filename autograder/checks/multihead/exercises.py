@@ -5,16 +5,14 @@ A student's code runs in float32. The right results are computed in float64, so 
 
 from functools import partial
 
-from autograder.checks import parameters
-from autograder.checks.multihead import cases, oracles, probes, steps
+from attention_tests.multihead import Parts, on_converter, on_layer, on_tensors
+
+from autograder.checks.multihead import cases, oracles, steps
 from autograder.checks.multihead.mistakes import MISTAKES
-from autograder.checks.multihead.probes import on_converter, on_layer, on_tensors
 from autograder.checks.steps import no_steps
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
-
-HELPERS = (parameters, probes)  # the set-up cell has the text of these modules too
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 
@@ -128,9 +126,9 @@ ALL = (
             "weights": cases.to_torch_weights,
         },
         visible=cases.to_torch_visible,
-        probe=lambda to_torch, own=None: on_converter(to_torch, own or next_to(to_torch, "Parts", probes.Parts)),
-        visible_probe="on_converter",
-        given={"Parts": probes.Parts},
+        probe=lambda to_torch, own=None: on_converter(to_torch, own or next_to(to_torch, "Parts", Parts)),
+        in_notebook=(on_converter,),
+        given={"Parts": Parts},
     ),
 )
 

@@ -2,9 +2,10 @@
 
 import torch
 import torch.nn.functional as F
+from attention_tests import multihead as probes
 from torch import Tensor, nn
 
-from autograder.checks.multihead import oracles, probes, right_attention
+from autograder.checks.multihead import oracles, right_attention
 from solutions import multihead as answers
 
 

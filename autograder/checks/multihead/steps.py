@@ -2,9 +2,10 @@
 
 import numpy as np
 import torch
+from attention_tests import multihead as probes
 
 from autograder.checks import steps
-from autograder.checks.multihead import oracles, probes
+from autograder.checks.multihead import oracles
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
 FORWARD = ("output", "weights", "gradient")  # the values of `what` for which there are steps

@@ -2,8 +2,8 @@
 
 import numpy as np
 import torch
+from attention_tests import vit_measures as measures
 
-from autograder.checks.vit import measures
 from autograder.judge.exercise import Case
 
 # ------------------------------------------------------------------------------------------------------------- patchify

@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from autograder.checks import parameters
+from attention_tests import vit as probes
+from attention_tests import vit_measures as measures
+
 from autograder.checks.steps import no_steps
-from autograder.checks.vit import cases, layers, measures, oracles, probes, steps
+from autograder.checks.vit import cases, layers, oracles, steps
 from autograder.checks.vit.mistakes import MISTAKES
-from autograder.judge import descent
 from autograder.judge.exercise import ExerciseInTorch, checker
 from autograder.sandbox.likeness import where_it_runs
 from solutions import vit as answers
@@ -102,7 +103,6 @@ ROLLOUT = ExerciseInTorch(
     probe=probes.on_tensors,
 )
 
-HELPERS = (parameters, descent, measures, probes)  # the set-up cell has the text of these modules too
-FOR_ANSWERS = "from collections.abc import Iterable"  # the set-up cell imports this in addition to NumPy and PyTorch
+FOR_ANSWERS = ("from collections.abc import Iterable",)  # the set-up cell has this in addition to NumPy and PyTorch
 EXERCISES = {each.name: each for each in (PATCHIFY, PATCH_EMBEDDING, VIT, TRAIN_EPOCH, EVALUATE, ROLLOUT)}
 check = checker(EXERCISES)

@@ -94,8 +94,8 @@ MISTAKES = (
     Mistake(
         "M44",
         "patches hold pixels of whole rows",
-        "A patch should be P pixels wide, but yours hold pixels from the whole row of the image. Do you first split each "
-        "side into patches, then swap the axes, and only then merge axes? reshape alone swaps no axes.",
+        "Your patches hold pixels from the whole row of the image. Do you first split each side into patches, then swap "
+        "the axes, and only then merge axes?",
         variant("patchify", PATCHES, "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"),
         variant(
             "patchify",

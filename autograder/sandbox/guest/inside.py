@@ -9,9 +9,7 @@ worst, a message says what the student's function could have returned.
 
 import builtins
 import contextlib
-import functools
 import json
-import linecache
 import os
 import random
 import resource
@@ -25,18 +23,16 @@ from pathlib import Path
 import out_of_reach
 import refused
 import wire
+from attention_tests.recorder import Recorder
+from attention_tests.unwritten import unwritten
 from left_behind import State
 from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
-from recorder import Recorder
 from stand_in import stand_in
-from unwritten import unwritten
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
 FILES: dict = {}  # what a file of replacement classes defines, by the file's text
-COMPILE = functools.cache(compile)  # a cell gets it; written in C, it leads to no name of this file
-PLAIN_CELL = "<set-up cell>"  # the file's name in the traceback of a set-up cell
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # what the notebook held before the first call that must not change it; a cell clears this
 RECORDERS: list = []  # the recorder that is recording, if any
@@ -81,7 +77,6 @@ def _reply_to(do: str, request: dict) -> bytes:
         action = {
             "cell": _cell,
             "answer": _cell,
-            "run": _run,
             "call": _call,
             "backward": _backward,
             "measure": _measure,
@@ -146,23 +141,6 @@ def _restoring_names(namespace: dict):
         yield
     finally:
         MEMORY[0].put_back()
-
-
-def _run(request: dict, namespace: dict) -> dict:
-    """Run a cell of plain Python without IPython, which would examine every line."""
-    lines = request["source"].splitlines(keepends=True)
-    linecache.cache[PLAIN_CELL] = (len(request["source"]), None, lines, PLAIN_CELL)  # a traceback quotes these lines
-    run_plain(request["source"], namespace)
-    return {}
-
-
-def run_plain(source: str, namespace: dict) -> None:
-    """Run a cell of ours. Keep the compiled code, because a set-up cell takes longer to compile than to run."""
-    namespace["_compiled_once"] = COMPILE  # for `own_module` in the cell
-    try:
-        exec(COMPILE(source, PLAIN_CELL, "exec"), namespace)
-    finally:
-        namespace.pop("_compiled_once", None)
 
 
 def _call(request: dict, namespace: dict) -> dict:
@@ -364,18 +342,17 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     ]
     owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
     RESTORE_MODULES.append(out_of_reach.keeper(owners))
-    ours = (
+    ours = [
         "inside",
         "left_behind",
         "memory",
         "notebook_shell",
         "out_of_reach",
-        "recorder",
         "refused",
         "stand_in",
-        "unwritten",
         "wire",
-    )
+        *(name for name in sys.modules if name.split(".")[0] == "attention_tests"),  # a notebook imports its own copy
+    ]
     out_of_reach.hide(str(Path(__file__).parent), ours)
     # With this attribute, IPython would make this program `__main__` again when it ends.
     vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)

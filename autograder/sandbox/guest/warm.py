@@ -137,17 +137,13 @@ def run_kernel(request: dict, log: int, channel: int) -> None:
 
 
 def main() -> None:
-    """Import the modules named in the command, run the cells on stdin, and fork a kernel for each request."""
-    cells = json.load(sys.stdin)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    """Import the modules named in the command, and fork a kernel for each request."""
     inside.make_shell()
     for name in sys.argv[2:]:
         importlib.import_module(name)
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
     inside.note_state()
-    for source in cells:
-        inside.run_plain(source, {"__name__": "__main__"})
     inside.seed_all(None)  # NumPy imports its random generators when they are first used
 
     channel = socket.socket(fileno=int(sys.argv[1]))

@@ -34,6 +34,7 @@ from autograder.sandbox.host.control_group import Group, make_group, remove_grou
 from autograder.sandbox.host.limits import Limits
 
 GUEST = ROOT / "autograder" / "sandbox" / "guest"
+TESTS = Path(importlib.util.find_spec("attention_tests").origin).parent  # notebooks and the agent import this package
 LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()  # some Linux kernels lack this file
 PROCESSES = Path("/proc/self/ns/pid")
 # A kernel's temporary folder is called autograder-NAMESPACE-PID-*: the grader's PID is valid only in this namespace.
@@ -222,17 +223,14 @@ class WarmParent:
     Args:
         limits: The limits of the kernels.
         modules: The modules that it imports.
-        cells: The texts of cells of plain Python that it runs once, because compiling them takes long.
     """
 
-    def __init__(self, limits: Limits, modules: Sequence[str] = SLOW, cells: Sequence[str] = ()) -> None:
+    def __init__(self, limits: Limits, modules: Sequence[str] = SLOW) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [*_bubblewrap(None, limits, parent=True), *_python("/grader/warm.py"), str(theirs.fileno())]
-        with theirs, (self.folder / "log").open("wb") as log, tempfile.TemporaryFile() as texts:
-            texts.write(json.dumps(cells).encode())
-            texts.seek(0)
-            self.process = _launch([*command, *modules], self.folder, log, texts, pass_fds=[theirs.fileno()])
+        with theirs, (self.folder / "log").open("wb") as log:
+            self.process = _launch([*command, *modules], self.folder, log, pass_fds=[theirs.fileno()])
         self._begin()
 
     def _begin(self) -> None:
@@ -296,13 +294,12 @@ def _launch(
     command: list[str],
     folder: Path,
     log: BinaryIO,
-    stdin: BinaryIO | int = subprocess.DEVNULL,
     pass_fds: Sequence[int] = (),
 ) -> psutil.Popen:
     """Start a process that inherits only the named files, and prints to the log."""
     return psutil.Popen(
         command,
-        stdin=stdin,
+        stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         pass_fds=pass_fds,
@@ -364,7 +361,7 @@ NOT_READABLE = 'for file; do test -r "$file" || echo "$file"; done'
 
 def _installed() -> list[str]:
     """Return the folders that sandboxes show: Python, its packages and the grader's files for sandboxes."""
-    return [*map(str, _python_folders()), str(GUEST)]
+    return [*map(str, _python_folders()), str(GUEST), str(TESTS)]
 
 
 def _files_of_kernels() -> list[str]:
@@ -427,6 +424,8 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += ["--tmpfs", str(ROOT)]
     for folder in _python_folders():
         command += _visible(folder)
+    if not any(TESTS.is_relative_to(folder) for folder in _python_folders()):
+        command += _visible(TESTS)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
     for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable

@@ -118,16 +118,6 @@ class Kernel:
         self.raise_if_lost()  # so that no other cell suffers from what this one leaves behind
         return outputs_in(reply, self.limits) + changes_in(reply)
 
-    def run_plain(self, source: str, seconds: float) -> None:
-        """Run a cell of ours that is plain Python, for at most `seconds`; its outputs are dropped.
-
-        IPython would take five times as long.
-
-        Raises:
-            KernelLost: as `run_cell`.
-        """
-        self.call({"do": "run", "source": source}, {}, min(self.limits.cell_seconds, seconds))
-
     def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
         """Call a student's function with plain values; return the agent's reply.
 

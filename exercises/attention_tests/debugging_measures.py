@@ -1,8 +1,7 @@
 """Measure the programs of exercise 5 on small models and arrays.
 
-Models cannot be sent to a program's process. So hidden checks send this file to the sandbox, where it makes the models.
-It runs again for each call. It decides nothing, and returns measurements.
-In the notebook, it is in the set-up cell.
+Models cannot be sent to a program's process. So hidden checks send this file to the sandbox, where it makes the
+models. It runs again for each call. It decides nothing, and returns measurements.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from autograder.judge.descent import Descent
+from attention_tests.descent import Descent
 
 Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
 

@@ -1,4 +1,4 @@
-"""An optimizer for students' functions. It is part of the set-up cell, and of the code that the sandbox gets."""
+"""An optimizer for students' functions. It is also part of the code that the sandbox gets."""
 
 import torch
 

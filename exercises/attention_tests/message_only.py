@@ -1,7 +1,4 @@
-"""An error of which Jupyter shows the message and no line of the program.
-
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook.
-"""
+"""An error of which Jupyter shows the message and no line of the program."""
 
 import sys
 

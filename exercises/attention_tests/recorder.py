@@ -1,8 +1,8 @@
 """Record the value of each expression of a student's functions while they run.
 
-It runs in the sandbox, in the grader, and in a notebook: `autograder build` copies all below this docstring into the set-up
-cells. It needs only NumPy. The functions run from a copy of their own text, which passes every expression through
-`Recorder.seen`. Each value is still computed only once. The record has plain values, and decides no result.
+It runs in a notebook, in the grader and in the sandbox. It needs only NumPy. The functions run from a copy of their
+own text, which passes every expression through `Recorder.seen`. Each value is still computed only once. The record
+has plain values, and decides no result.
 """
 
 import ast

@@ -1,7 +1,4 @@
-"""Find a name that an answer uses and that a cell of the notebook has overwritten.
-
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook.
-"""
+"""Find a name that an answer uses and that a cell of the notebook has overwritten."""
 
 import builtins
 import dis

@@ -1,14 +1,14 @@
 """Make models, batches and optimizers where a student's function runs, because they cannot be sent to its process.
 
-Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns measurements.
-In the notebook, it is in the set-up cell.
+Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns
+measurements.
 """
 
 import numpy as np
 import torch
 from torch import nn
 
-from autograder.judge.descent import Descent
+from attention_tests.descent import Descent
 
 
 def float_tensor(array):

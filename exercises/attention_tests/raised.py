@@ -1,12 +1,11 @@
 """Name the line of an answer that raised an error, returned a wrong type, or stopped the gradient.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The record of
-`sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything. No points depend on the result.
+The record of `recorder.py` may come from a sandbox, so it may hold anything. No points depend on the result.
 """
 
 import re
 
-from autograder.judge.trace import MAKERS
+from attention_tests.trace import MAKERS
 
 INIT = "super().__init__"
 # Errors of ours about a result or its parameters: no line of the answer raised them.

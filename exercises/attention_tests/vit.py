@@ -1,8 +1,7 @@
 """Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
 
-`autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`. The hidden
-checks run it in the grader's process, where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). The probes
-also judge what the functions of `measures` return.
+The hidden checks run it in the grader's process, where a student's module is a proxy
+(`autograder/sandbox/host/proxy.py`). The probes also judge what the functions of `measures` return.
 """
 
 import numpy as np
@@ -10,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.parameters import find_parameter, find_parameters, summary_of
-from autograder.checks.vit.measures import float_tensor, measure_evaluation, measure_training
+from attention_tests.parameters import find_parameter, find_parameters, summary_of
+from attention_tests.vit_measures import float_tensor, measure_evaluation, measure_training
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
 BLOCK += ["linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]

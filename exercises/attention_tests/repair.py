@@ -1,7 +1,4 @@
-"""Measure repaired blocks: which parts of them work, and whether a stack of them keeps its size and learns.
-
-`autograder build` copies everything below this docstring into the set-up cell of the notebook, after `probes.py`.
-"""
+"""Measure repaired blocks: which parts of them work, and whether a stack of them keeps its size and learns."""
 
 import itertools
 
@@ -10,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from autograder.checks.encoder.probes import NONE, call, scales_fit, slopes
-from autograder.checks.parameters import find_parameter
+from attention_tests.encoder import NONE, call, scales_fit, slopes
+from attention_tests.parameters import find_parameter
 
 PARTS = ["attention.in_proj_weight", "attention.in_proj_bias", "attention.out_proj.weight", "attention.out_proj.bias"]
 PARTS += ["feed_forward.0.weight", "feed_forward.0.bias", "feed_forward.2.weight", "feed_forward.2.bias"]

@@ -1,7 +1,6 @@
 """Find the line of an answer that departs from the known steps. Name the last right value and the first wrong value.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The code
-needs only NumPy. The record of `sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything. No points
+The code needs only NumPy. The record of `recorder.py` may come from a sandbox, so it may hold anything. No points
 depend on the result.
 """
 
@@ -11,9 +10,10 @@ from types import FunctionType
 
 import numpy as np
 
-from autograder.judge.compare import WrongAnswer, outcome, span
-from autograder.judge.raised import Departure, of_detached, of_error, of_other_error, of_type
-from autograder.judge.steps import (
+from attention_tests.compare import WrongAnswer, outcome, span
+from attention_tests.raised import Departure, of_detached, of_error, of_other_error, of_type
+from attention_tests.recorder import Recorder
+from attention_tests.steps import (
     BUT_ROWS,
     DUE,
     FACTOR,
@@ -33,8 +33,7 @@ from autograder.judge.steps import (
     real,
     transposed,
 )
-from autograder.judge.trace import Trace
-from autograder.sandbox.guest.recorder import Recorder
+from attention_tests.trace import Trace
 
 MAX_TOOK = 1.0  # seconds; a function that took longer is not run again
 MAX_BEFORE = 1  # if no value is a known step, a line is named only if at most this many lines precede it

@@ -1,7 +1,6 @@
 """Compare a value that an answer computes with the known steps of a right answer.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The code needs
-only NumPy.
+The code needs only NumPy.
 """
 
 import itertools

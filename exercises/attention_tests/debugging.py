@@ -1,15 +1,12 @@
-"""Measure the programs of exercise 5, and judge a student's test.
-
-`autograder build` copies everything below this docstring into the set-up cell of the notebook, after `measures.py`.
-"""
+"""Measure the programs of exercise 5, and judge a student's test."""
 
 import random
 
 import torch
 from torch import Tensor
 
-from autograder.judge.compare import UNWRITTEN, WrongAnswer
-from autograder.sandbox.guest.unwritten import unwritten
+from attention_tests.compare import UNWRITTEN, WrongAnswer
+from attention_tests.unwritten import unwritten
 
 MAX_CALLS = 200  # a test may call a candidate at most this often; our test needs 42 calls
 MAX_NUMBERS = 2**16  # a tensor may have at most this many numbers

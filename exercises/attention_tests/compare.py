@@ -1,7 +1,6 @@
 """Compare the result of a function with the right one, and name the mistake.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The cell runs
-this code in a separate module. The code needs only NumPy.
+The code needs only NumPy.
 """
 
 import base64
@@ -12,8 +11,8 @@ import traceback
 
 import numpy as np
 
-from autograder.judge.message_only import MessageOnly
-from autograder.sandbox.guest.unwritten import unwritten
+from attention_tests.message_only import MessageOnly
+from attention_tests.unwritten import unwritten
 
 UNWRITTEN = "not written yet."
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
@@ -33,6 +32,11 @@ class Measured(dict):
     """The results of a probe, by name. `outcome` uses these names; it rejects a dictionary that a student returns."""
 
 
+def as_it_is(function):
+    """Return a function that needs no probe: it takes arrays and returns arrays."""
+    return function
+
+
 @np.errstate(all="ignore")
 def outcome(function, arguments, names):
     """Call a function on copies of arguments. Return its arrays by name, and whether it changed a copy; or its error."""
@@ -50,7 +54,8 @@ def outcome(function, arguments, names):
         kinds = [bool if result.dtype == bool else float for result in results]  # a bool is shown as yes or no
         arrays = [np.array(np.real_if_close(r), dtype=object).astype(kind) for r, kind in zip(results, kinds)]
     except Exception as error:
-        kind, text = "ValueError" if isinstance(error, ValueError) else type(error).__name__, str(error)
+        kind = "ValueError" if isinstance(error, ValueError) else type(error).__name__
+        text = str(error).partition("\nException raised from")[0]  # PyTorch's own calls in C++ may follow
         return {"error": kind, "text": f"{text}{place_of(error)}", "unwritten": unwritten(error)}
     return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
 

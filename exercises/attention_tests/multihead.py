@@ -1,16 +1,16 @@
 """Turn the answers of exercise 2, functions of tensors and a class, into functions of arrays.
 
-`autograder build` copies everything below this docstring into the set-up cell of the notebook. The hidden checks run it in the
-grader's process, where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). So the code uses only what a
-module and its proxy have: parameters, parts, modes, calls and gradients.
+The hidden checks run it in the grader's process, where a student's module is a proxy
+(`autograder/sandbox/host/proxy.py`). So the code uses only what a module and its proxy have: parameters, parts,
+modes, calls and gradients.
 """
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograder.checks.parameters import find_parameter
-from autograder.judge.compare import Measured
+from attention_tests.compare import Measured
+from attention_tests.parameters import find_parameter
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")

@@ -1,9 +1,8 @@
 """Measure a class of exercise 3: build it, load parameters, run it forward and backward, return arrays.
 
-A probe measures what it is asked for and gives NaN for the rest. `autograder build` copies everything below this docstring
-into the set-up cell of the notebook. The hidden checks run it in the grader's process, where a student's module is
-a proxy (`autograder/sandbox/host/proxy.py`). So the code uses only what a module and its proxy have: parameters, parts,
-modes, calls and gradients.
+A probe measures what it is asked for and gives NaN for the rest. The hidden checks run it in the grader's process,
+where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). So the code uses only what a module and its
+proxy have: parameters, parts, modes, calls and gradients.
 """
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.checks.parameters import find_parameter, find_parameters, summary_of
+from attention_tests.parameters import find_parameter, find_parameters, summary_of
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]

@@ -1,15 +1,14 @@
 """Follow the values of a record back to the first value that departs from the known steps.
 
-`autograder build` copies everything below this docstring into the set-up cell of every exercise notebook. The code needs
-only NumPy. A record of `sandbox/guest/recorder.py` may come from a sandbox, so it may hold anything.
+The code needs only NumPy. A record of `recorder.py` may come from a sandbox, so it may hold anything.
 """
 
 import re
 
 import numpy as np
 
-from autograder.judge.steps import BUT_ROWS, FACTOR, GIVEN, NEUTRAL, ORDER, PART, SCALAR, STEP, UNKNOWN, is_half
-from autograder.sandbox.guest.recorder import MAX_ARRAY, MAX_TEXT
+from attention_tests.recorder import MAX_ARRAY, MAX_TEXT
+from attention_tests.steps import BUT_ROWS, FACTOR, GIVEN, NEUTRAL, ORDER, PART, SCALAR, STEP, UNKNOWN, is_half
 
 EMPTY = ("np.empty", "torch.empty")
 MAX_WORK = 2_000_000  # steps through a record; honest records take at most some thousands

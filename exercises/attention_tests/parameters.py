@@ -1,6 +1,5 @@
 """Find the parameters of a module by name, and condense their gradients.
 
-`autograder build` copies everything below this docstring into the set-up cell of a notebook, before the probes.
 The probes use it.
 """
 

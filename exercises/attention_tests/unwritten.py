@@ -1,7 +1,7 @@
 """Distinguish the template's own `raise NotImplementedError()` from every other error.
 
-It runs in the sandbox, in the grader, and in a notebook: `autograder build` copies all below this docstring into the set-up
-cells. PyTorch raises NotImplementedError too, for a class without `forward`, and so does IPython if input is impossible.
+It runs in a notebook, in the grader and in the sandbox. PyTorch raises NotImplementedError too, for a class without
+`forward`, and so does IPython if input is impossible.
 """
 
 import dis

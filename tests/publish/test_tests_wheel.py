@@ -1,0 +1,127 @@
+"""Does a notebook that is alone get the package of its tests, in the version that belongs to it?"""
+
+import hashlib
+import io
+import re
+import site
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import nbformat
+import pytest
+from attention_tests import run
+from attention_tests.run import VERSION
+from conftest import NAME, assignment_of
+from jupyter_client import KernelManager
+from nbclient import NotebookClient
+
+from autograder.imports import ROOT
+from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+
+WHEEL = name_of_wheel(VERSION)
+ADDRESS = re.compile(r"https://\S+\.whl")
+CODE = """import numpy as np
+def softmax(scores, axis=-1):
+    exponentials = np.exp(scores - scores.max(axis, keepdims=True))
+    return exponentials / exponentials.sum(axis, keepdims=True)"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a local server that has the wheel."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / WHEEL).write_bytes(wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION))
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    handler.func.log_message = lambda *_: None
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/{WHEEL}"
+        server.shutdown()
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> str:
+    """A new environment that has the libraries of this one, and nothing of this repository."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    (folder,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (folder / "libraries.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
+    return str(tmp_path / "venv" / "bin" / "python")
+
+
+def run_in(python: str, folder: Path, address: str) -> list[str]:
+    """Run set-up, an answer and its test in an empty folder; return what each of the three cells says."""
+    folder.mkdir(exist_ok=True)
+    setup = next(cell.source for cell in assignment_of(NAME).release.cells if cell.id == "setup")
+    sources = [ADDRESS.sub(address, setup), CODE, 'run_tests("softmax", softmax)']
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    manager = KernelManager()
+    manager.kernel_spec.argv[0] = python
+    NotebookClient(notebook, km=manager, resources={"metadata": {"path": str(folder)}}, allow_errors=True).execute()
+    return ["".join(str(output.get("text", output)) for output in cell.outputs) for cell in notebook.cells]
+
+
+@pytest.mark.deep
+def test_notebook_alone_installs_its_tests(served: str, python: str, tmp_path: Path) -> None:
+    """Does the set-up cell install the package from the course's address, as on Colab?"""
+    setup, _, tested = run_in(python, tmp_path / "alone", served)
+    assert "Ready: NumPy" in setup
+    assert tested.startswith("softmax passes the visible tests.")
+
+
+@pytest.mark.deep
+def test_other_bytes_are_refused(served: str, python: str, tmp_path: Path) -> None:
+    """Is a package with another digest not installed, and does the student read what to do, and can go on?"""
+    other = wheel(files_of_package(ROOT / "exercises" / PACKAGE) | {"more.py": b""}, VERSION)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / WHEEL).write_bytes(other)
+    setup, answer, tested = run_in(python, tmp_path / "alone", f"file://{tmp_path}/elsewhere/{WHEEL}")
+    assert "Ready" not in setup and "THESE PACKAGES DO NOT MATCH THE HASHES" in setup.replace("\n", " ")
+    assert (answer, tested) == ("", f"To test, put {WHEEL} next to this notebook.\n")
+
+
+@pytest.mark.deep
+def test_file_next_to_the_notebook_is_enough(python: str, tmp_path: Path) -> None:
+    """Without a network, does the one file next to the notebook give the tests, and does a wrong answer get its name?"""
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / WHEEL).write_bytes(wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION))
+    setup, _, tested = run_in(python, tmp_path / "alone", "http://127.0.0.1:9/none.whl")
+    assert "Ready: NumPy" in setup
+    assert tested.startswith("softmax passes the visible tests.")
+
+
+def test_wheel_is_the_same_each_time_and_complete() -> None:
+    """Has the wheel the same bytes each time, and each file with its digest in the record?"""
+    files = files_of_package(ROOT / "exercises" / PACKAGE)
+    assert wheel(files, VERSION) == wheel(dict(reversed(files.items())), VERSION)
+    assert hashlib.sha256(wheel(files, VERSION)).digest() != hashlib.sha256(wheel(files, "9.9")).digest()
+    with zipfile.ZipFile(io.BytesIO(wheel(files, VERSION))) as archive:
+        names = set(archive.namelist())
+        record = archive.read(f"{PACKAGE}-{VERSION}.dist-info/RECORD").decode()
+    assert {line.split(",")[0] for line in record.splitlines()} == names
+    assert {"run.py", "compare.py", "attention.json"} <= files.keys()
+
+
+def test_another_version_is_said(capsys: pytest.CaptureFixture) -> None:
+    """Does a notebook of an older or a newer version say so in one line?"""
+    for version, word in (("0.1", "newer"), ("99.0", "older")):
+        run.tests_of("attention", version)
+        said = capsys.readouterr().out.splitlines()
+        assert len(said) == 2
+        assert said[1] == (
+            f"This notebook belongs to version {version} of attention_tests, but this is version {VERSION}, which is {word}."
+        )
+    run.tests_of("attention", VERSION)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("page", ["colab.md", "instructors_hosting.md"])
+def test_pages_name_the_file(page: str) -> None:
+    """Do the pages that tell where to put the file give its present name?"""
+    text = (ROOT / "book" / page).read_text(encoding="utf-8")
+    assert set(re.findall(r"attention_tests-[^/)`]*?\.whl", text)) == {WHEEL}
