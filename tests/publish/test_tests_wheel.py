@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import re
 import site
 import subprocess
@@ -18,7 +19,6 @@ import pytest
 from attention_tests import run
 from attention_tests.run import VERSION
 from conftest import NAME, assignment_of
-from jupyter_client import KernelManager
 from nbclient import NotebookClient
 
 from autograder.imports import ROOT
@@ -46,51 +46,55 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def python(tmp_path: Path) -> str:
-    """A new environment that has the libraries of this one, and nothing of this repository."""
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kernel in a new environment that has the libraries of this one, and nothing of this repository."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     (folder,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (folder / "libraries.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
-    return str(tmp_path / "venv" / "bin" / "python")
+    python = str(tmp_path / "venv" / "bin" / "python")
+    spec = {"argv": [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "alone"}
+    (tmp_path / "kernels" / "alone").mkdir(parents=True)
+    (tmp_path / "kernels" / "alone" / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    return "alone"
 
 
-def run_in(python: str, folder: Path, address: str) -> list[str]:
+def run_in(kernel: str, folder: Path, address: str) -> list[str]:
     """Run set-up, an answer and its test in an empty folder; return what each of the three cells says."""
     folder.mkdir(exist_ok=True)
     setup = next(cell.source for cell in assignment_of(NAME).release.cells if cell.id == "setup")
     sources = [ADDRESS.sub(address, setup), CODE, 'run_tests("softmax", softmax)']
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    manager = KernelManager()
-    manager.kernel_spec.argv[0] = python
-    NotebookClient(notebook, km=manager, resources={"metadata": {"path": str(folder)}}, allow_errors=True).execute()
+    resources = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, kernel_name=kernel, resources=resources, allow_errors=True).execute()
     return ["".join(str(output.get("text", output)) for output in cell.outputs) for cell in notebook.cells]
 
 
 @pytest.mark.deep
-def test_notebook_alone_installs_its_tests(served: str, python: str, tmp_path: Path) -> None:
+def test_notebook_alone_installs_its_tests(served: str, kernel: str, tmp_path: Path) -> None:
     """Does the set-up cell install the package from the course's address, as on Colab?"""
-    setup, _, tested = run_in(python, tmp_path / "alone", served)
+    setup, _, tested = run_in(kernel, tmp_path / "alone", served)
     assert "Ready: NumPy" in setup
     assert tested.startswith("softmax passes the visible tests.")
 
 
 @pytest.mark.deep
-def test_other_bytes_are_refused(served: str, python: str, tmp_path: Path) -> None:
+def test_other_bytes_are_refused(served: str, kernel: str, tmp_path: Path) -> None:
     """Is a package with another digest not installed, and does the student read what to do, and can go on?"""
     other = wheel(files_of_package(ROOT / "exercises" / PACKAGE) | {"more.py": b""}, VERSION)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / WHEEL).write_bytes(other)
-    setup, answer, tested = run_in(python, tmp_path / "alone", f"file://{tmp_path}/elsewhere/{WHEEL}")
+    setup, answer, tested = run_in(kernel, tmp_path / "alone", f"file://{tmp_path}/elsewhere/{WHEEL}")
     assert "Ready" not in setup and "THESE PACKAGES DO NOT MATCH THE HASHES" in setup.replace("\n", " ")
     assert (answer, tested) == ("", f"To test, put {WHEEL} next to this notebook.\n")
 
 
 @pytest.mark.deep
-def test_file_next_to_the_notebook_is_enough(python: str, tmp_path: Path) -> None:
+def test_file_next_to_the_notebook_is_enough(kernel: str, tmp_path: Path) -> None:
     """Without a network, does the one file next to the notebook give the tests, and does a wrong answer get its name?"""
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone" / WHEEL).write_bytes(wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION))
-    setup, _, tested = run_in(python, tmp_path / "alone", "http://127.0.0.1:9/none.whl")
+    setup, _, tested = run_in(kernel, tmp_path / "alone", "http://127.0.0.1:9/none.whl")
     assert "Ready: NumPy" in setup
     assert tested.startswith("softmax passes the visible tests.")
 
