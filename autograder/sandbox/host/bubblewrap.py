@@ -247,7 +247,7 @@ class WarmParent:
     def fork(self, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket) -> psutil.Process:
         """Fork a kernel; return the process that waits for the first process of its namespace."""
         request = {"user": user, "limits": limits.resource_limits()}
-        request["below_tmp"] = [str(folder) for folder in _python_folders() if folder.is_relative_to("/tmp")]
+        request["below_tmp"] = [str(folder) for folder in _shown_folders() if folder.is_relative_to("/tmp")]
         ours, theirs = socket.socketpair()
         reply = b""
         with ours, contextlib.suppress(OSError):
@@ -361,7 +361,7 @@ NOT_READABLE = 'for file; do test -r "$file" || echo "$file"; done'
 
 def _installed() -> list[str]:
     """Return the folders that sandboxes show: Python, its packages and the grader's files for sandboxes."""
-    return [*map(str, _python_folders()), str(GUEST), str(TESTS)]
+    return [*map(str, _shown_folders()), str(GUEST)]
 
 
 def _files_of_kernels() -> list[str]:
@@ -422,10 +422,8 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     command += ["--perms", "1777", "--size", str(limits.file_bytes), "--tmpfs", "/dev/shm"]
     if ROOT.is_relative_to("/usr"):
         command += ["--tmpfs", str(ROOT)]
-    for folder in _python_folders():
+    for folder in _shown_folders():
         command += _visible(folder)
-    if not any(TESTS.is_relative_to(folder) for folder in _python_folders()):
-        command += _visible(TESTS)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
     for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
@@ -461,6 +459,12 @@ def _python_folders() -> list[Path]:
     """Return the folders of Python and its packages, without those that every sandbox sees."""
     folders = dict.fromkeys(Path(prefix) for prefix in (sys.base_prefix, sys.prefix))
     return [folder for folder in folders if not folder.is_relative_to("/usr") or folder.is_relative_to(ROOT)]
+
+
+def _shown_folders() -> list[Path]:
+    """Return the folders of Python, and that of the visible tests if it is in none of them."""
+    folders = _python_folders()
+    return folders if any(TESTS.is_relative_to(folder) for folder in folders) else [*folders, TESTS]
 
 
 def _visible(path: Path) -> list[str]:
