@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nbformat
-from attention_tests.run import VERSION
 from nbformat import NotebookNode
 from sqlalchemy import URL
 from traitlets.config import Config, PyFileConfigLoader
@@ -41,7 +40,7 @@ from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
 from autograder.files import read_plain_file, write_atomically
 from autograder.imports import ROOT
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.settings import Settings, read_settings
 from autograder.spreadsheets import EATEN, eaten, read_table
 
@@ -202,8 +201,7 @@ class Course:
             write_atomically(
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
-        content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)  # the tests that students see
-        write_atomically(self.root / "release" / assignment.name / name_of_wheel(VERSION), content)
+        write_atomically(self.root / "release" / assignment.name / WHEEL, wheel_of(ROOT))  # the tests that students see
         if not self._is_registered(assignment):
             from autograder.course import recording
 

@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attention_tests.run import VERSION
 from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.setup_environment import BROWSERS
 
 if TYPE_CHECKING:
@@ -247,8 +246,7 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
 
 def _put_wheel(root: Path) -> None:
     """Publish the package of the visible tests with the book: a notebook on Colab installs it from there."""
-    content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)
-    (root / "_build" / "html" / name_of_wheel(VERSION)).write_bytes(content)
+    (root / "_build" / "html" / WHEEL).write_bytes(wheel_of(ROOT))
 
 
 def find_browser() -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 import jupytext
 import nbformat
-from attention_tests.run import VERSION
 from traitlets.config import Config
 
 from autograder.imports import ROOT
@@ -24,7 +23,7 @@ from autograder.judge.mistake import changed_text, variants_of
 from autograder.progress import Progress
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import MISTAKES, exercise_of, frozen_of, sources, sources_of, stale
-from autograder.publish.tests_wheel import files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import WHEEL, wheel_of
 
 PAGE_SEED = 0  # seed of the inputs for the page of known mistakes
 WRITTEN = Path("solutions/written.md")
@@ -176,10 +175,9 @@ def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | N
 
 
 def _setup_cell(stem: str) -> str:
-    from autograder.publish.visible_tests import FOLDER, setup_cell  # imports PyTorch, which takes seconds
+    from autograder.publish.visible_tests import setup_cell  # imports PyTorch, which takes seconds
 
-    digest = hashlib.sha256(wheel(files_of_package(ROOT / FOLDER), VERSION)).hexdigest()
-    return setup_cell(stem, f"{address_of_book()}{name_of_wheel(VERSION)}#sha256={digest}")
+    return setup_cell(stem, f"{address_of_book()}{WHEEL}#sha256={hashlib.sha256(wheel_of(ROOT)).hexdigest()}")
 
 
 def written_answer(name: str) -> str:

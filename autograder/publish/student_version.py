@@ -12,14 +12,13 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from attention_tests.run import VERSION
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbgrader.utils import compute_checksum
 
 from autograder.imports import ROOT
 from autograder.publish.chapters import build_chapters
 from autograder.publish.generated import exercise_of, sources, sources_of, stale
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import FOLDER, WHEEL, files_of_package, wheel_of
 from autograder.settings import Settings, web_address
 
 LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
@@ -118,16 +117,15 @@ class _StudentVersion:
 
     def _put_tests(self) -> str:
         """Write the package of the visible tests, as a folder and as one file; return the address of the file."""
-        package = Path("exercises") / PACKAGE
-        for name in files_of_package(ROOT / package):
+        for name in files_of_package(ROOT):
             if not name.endswith(".json") or Path(name).stem in {place.stem for place in self.exercises.values()}:
-                self._put(package / name, (ROOT / package / name).read_text(encoding="utf-8"))
-        content, name = wheel(files_of_package(self.folder / package), VERSION), name_of_wheel(VERSION)
-        (self.folder / "exercises" / name).write_bytes(content)
+                self._put(FOLDER / name, (ROOT / FOLDER / name).read_text(encoding="utf-8"))
+        content = wheel_of(self.folder)
+        (self.folder / "exercises" / WHEEL).write_bytes(content)
         return f"{self._address_of_tests()}#sha256={hashlib.sha256(content).hexdigest()}"
 
     def _address_of_tests(self) -> str:
-        return f"{self.settings.repository}/raw/{self.settings.branch}/exercises/{name_of_wheel(VERSION)}"
+        return f"{self.settings.repository}/raw/{self.settings.branch}/exercises/{WHEEL}"
 
     def _put(self, place: str | Path, text: str) -> None:
         """Write a text, with the instructor's addresses instead of this repository's."""
@@ -137,7 +135,7 @@ class _StudentVersion:
 
     def _with_own_addresses(self, text: str) -> str:
         published = self.config["html"]["baseurl"].rstrip("/") + "/"
-        text = text.replace(published + name_of_wheel(VERSION), self._address_of_tests())
+        text = text.replace(published + WHEEL, self._address_of_tests())
         text = text.replace(published, self.settings.address_of_book)
         old, new = web_address(self.config["repository"]["url"]), self.settings.repository
         before, now = ("/".join(address.split("/")[-2:]) for address in (old, new))

@@ -10,13 +10,17 @@ import io
 import zipfile
 from pathlib import Path
 
+from attention_tests import VERSION
+
 PACKAGE = "attention_tests"
+FOLDER = Path("exercises") / PACKAGE
+WHEEL = f"{PACKAGE}-{VERSION}-py3-none-any.whl"  # the file name that pip expects
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def name_of_wheel(version: str) -> str:
-    """Return the file name that pip expects."""
-    return f"{PACKAGE}-{version}-py3-none-any.whl"
+def wheel_of(root: Path) -> bytes:
+    """Return the bytes of the wheel of a repository or of a student version."""
+    return wheel(files_of_package(root), VERSION)
 
 
 def wheel(files: dict[str, bytes], version: str) -> bytes:
@@ -35,17 +39,17 @@ def wheel(files: dict[str, bytes], version: str) -> bytes:
     lines = [f"{name},sha256={_digest(content)},{len(content)}\n" for name, content in whole.items()]
     whole[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
     made = io.BytesIO()
-    with zipfile.ZipFile(
-        made, "w", zipfile.ZIP_STORED
-    ) as archive:  # how small a file becomes depends on zlib's version
+    # Nothing is packed: how small a file becomes depends on zlib's version.
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name, content in whole.items():
             archive.writestr(zipfile.ZipInfo(name, DATE), content)
     return made.getvalue()
 
 
-def files_of_package(folder: Path) -> dict[str, bytes]:
-    """Return the files of the package by name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".py", ".json")}
+def files_of_package(root: Path) -> dict[str, bytes]:
+    """Return the files of the package in a repository by name."""
+    paths = sorted((root / FOLDER).iterdir())
+    return {path.name: path.read_bytes() for path in paths if path.suffix in (".py", ".json")}
 
 
 def _digest(content: bytes) -> str:

@@ -6,19 +6,17 @@ The file belongs to the package `exercises/attention_tests`, which the cell impo
 import ast
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attention_tests.run import VERSION
+from attention_tests import VERSION
 
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
-from autograder.publish.tests_wheel import name_of_wheel
+from autograder.publish.tests_wheel import WHEEL
 
-FOLDER = Path("exercises/attention_tests")
 MAX_STEPS = 300  # in the file, all steps of a case together have at most this many numbers
 DECIMALS = 7  # decimals of the numbers in the file: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
@@ -48,9 +46,7 @@ def setup_cell(stem: str, address: str) -> str:
         stem: The stem of the file of answers.
         address: The address of the package's wheel, with the digest of its bytes.
     """
-    return SETUP.format(
-        imports=imports_of(stem), wheel=name_of_wheel(VERSION), address=address, stem=stem, version=VERSION
-    )
+    return SETUP.format(imports=imports_of(stem), wheel=WHEEL, address=address, stem=stem, version=VERSION)
 
 
 def frozen_file(stem: str, bonus: Sequence[str] = ()) -> str:

@@ -5,11 +5,10 @@ import json
 import sys
 from importlib.resources import files
 
+from attention_tests import VERSION
 from attention_tests.compare import UNWRITTEN, WrongAnswer, judge
 from attention_tests.departure import recorder_of, with_line
 from attention_tests.overwritten import overwritten
-
-VERSION = "1.0"  # the set-up cells name it: raise it when you publish another package
 
 
 def tests_of(stem, version=VERSION):

@@ -16,7 +16,7 @@ import jupytext
 import nbformat
 import numpy as np
 import pytest
-from attention_tests.run import VERSION
+from attention_tests import VERSION
 from conftest import ALL, NAME, python_of
 from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_locked, is_solution
@@ -32,7 +32,7 @@ from autograder.judge.mutations import Score
 from autograder.publish import build
 from autograder.publish.build import ROOT, exercise_cell, stale_files
 from autograder.publish.generated import source_digests, sources, write_manifest
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, wheel
+from autograder.publish.tests_wheel import PACKAGE, wheel_of
 
 NOTEBOOK = Path(NAME) / "attention.ipynb"
 NOTEBOOKS = [Path(name) / f"{stem}.ipynb" for name, stem in ALL.items()]
@@ -335,7 +335,7 @@ def test_notebook_is_small(any_assignment: Assignment) -> None:
 
 def test_setup_names_the_package_that_lies_here(any_assignment: Assignment) -> None:
     """Is the digest in the set-up cell that of the package in this repository, and the version its version?"""
-    content = wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION)
+    content = wheel_of(ROOT)
     assert f"#sha256={hashlib.sha256(content).hexdigest()}\n" in setup_of(any_assignment).source
     assert setup_of(any_assignment).source.endswith(f'"{VERSION}")')
 

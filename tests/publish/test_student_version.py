@@ -11,7 +11,6 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from attention_tests.run import VERSION
 from conftest import ALL
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
@@ -26,7 +25,7 @@ from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.judge.exercise import exercises_of
 from autograder.publish.student_version import write_student_version
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import PACKAGE, WHEEL, wheel_of
 from autograder.settings import Settings, read_settings
 
 TOML = """name = "A course"
@@ -207,7 +206,7 @@ def test_student_version_only_of_some_is_whole(course: Path, tmp_path: Path) -> 
     first, second = written
     assert first.keys() == second.keys()
     assert not [path for path in first if first[path] != second[path]]
-    names = {"2_multihead", PACKAGE, name_of_wheel(VERSION)}
+    names = {"2_multihead", PACKAGE, WHEEL}
     assert {path.name for path in (some / "exercises").iterdir()} == names
     assert [path.name for path in (some / "exercises" / PACKAGE).glob("*.json")] == ["multihead.json"]
     assert (some / ".git").is_dir()
@@ -318,9 +317,9 @@ def test_exercise_of_the_student_version_runs_alone(version: Path, name: str, tm
 
 def test_student_version_has_the_tests_of_its_own_notebooks(version: Path) -> None:
     """Does each set-up cell name the file of tests in the course's own repository, with its digest?"""
-    content = (version / "exercises" / name_of_wheel(VERSION)).read_bytes()
-    assert content == wheel(files_of_package(version / "exercises" / PACKAGE), VERSION)
-    address = f"https://github.com/Teacher/attention-course/raw/autumn/exercises/{name_of_wheel(VERSION)}"
+    content = (version / "exercises" / WHEEL).read_bytes()
+    assert content == wheel_of(version)
+    address = f"https://github.com/Teacher/attention-course/raw/autumn/exercises/{WHEEL}"
     for name in ALL:
         notebook = nbformat.read(next((version / "exercises" / name).glob("*.ipynb")), 4)
         setup = next(cell.source for cell in notebook.cells if "tests" in cell.metadata)

@@ -16,15 +16,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from attention_tests import run
-from attention_tests.run import VERSION
+from attention_tests import VERSION, run
 from conftest import NAME, assignment_of
 from nbclient import NotebookClient
 
 from autograder.imports import ROOT
-from autograder.publish.tests_wheel import PACKAGE, files_of_package, name_of_wheel, wheel
+from autograder.publish.tests_wheel import PACKAGE, WHEEL, files_of_package, wheel, wheel_of
 
-WHEEL = name_of_wheel(VERSION)
 ADDRESS = re.compile(r"https://\S+\.whl")
 CODE = """import numpy as np
 def softmax(scores, axis=-1):
@@ -36,7 +34,7 @@ def softmax(scores, axis=-1):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a local server that has the wheel."""
     folder = tmp_path_factory.mktemp("served")
-    (folder / WHEEL).write_bytes(wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION))
+    (folder / WHEEL).write_bytes(wheel_of(ROOT))
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     handler.func.log_message = lambda *_: None
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -81,7 +79,7 @@ def test_notebook_alone_installs_its_tests(served: str, kernel: str, tmp_path: P
 @pytest.mark.deep
 def test_other_bytes_are_refused(served: str, kernel: str, tmp_path: Path) -> None:
     """Is a package with another digest not installed, and does the student read what to do, and can go on?"""
-    other = wheel(files_of_package(ROOT / "exercises" / PACKAGE) | {"more.py": b""}, VERSION)
+    other = wheel(files_of_package(ROOT) | {"more.py": b""}, VERSION)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / WHEEL).write_bytes(other)
     setup, answer, tested = run_in(kernel, tmp_path / "alone", f"file://{tmp_path}/elsewhere/{WHEEL}")
@@ -93,7 +91,7 @@ def test_other_bytes_are_refused(served: str, kernel: str, tmp_path: Path) -> No
 def test_file_next_to_the_notebook_is_enough(kernel: str, tmp_path: Path) -> None:
     """Without a network, does the one file next to the notebook give the tests, and does a wrong answer get its name?"""
     (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / WHEEL).write_bytes(wheel(files_of_package(ROOT / "exercises" / PACKAGE), VERSION))
+    (tmp_path / "alone" / WHEEL).write_bytes(wheel_of(ROOT))
     setup, _, tested = run_in(kernel, tmp_path / "alone", "http://127.0.0.1:9/none.whl")
     assert "Ready: NumPy" in setup
     assert tested.startswith("softmax passes the visible tests.")
@@ -101,7 +99,7 @@ def test_file_next_to_the_notebook_is_enough(kernel: str, tmp_path: Path) -> Non
 
 def test_wheel_is_the_same_each_time_and_complete() -> None:
     """Has the wheel the same bytes each time, and each file with its digest in the record?"""
-    files = files_of_package(ROOT / "exercises" / PACKAGE)
+    files = files_of_package(ROOT)
     assert wheel(files, VERSION) == wheel(dict(reversed(files.items())), VERSION)
     assert hashlib.sha256(wheel(files, VERSION)).digest() != hashlib.sha256(wheel(files, "9.9")).digest()
     with zipfile.ZipFile(io.BytesIO(wheel(files, VERSION))) as archive:
