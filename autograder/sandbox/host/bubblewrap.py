@@ -394,6 +394,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "TORCH_COMPILE_DISABLE": "1",
         "PYTHONBREAKPOINT": "0",  # a breakpoint() that a student forgot does nothing
         "GRADING": "1",  # tells a notebook to skip long work, such as training
+        "PYTHONPATH": "" if _is_shown_with_python(TESTS) else str(TESTS.parent),
     } | {name: os.environ[name] for name in ROUNDING if name in os.environ}
 
 
@@ -463,8 +464,12 @@ def _python_folders() -> list[Path]:
 
 def _shown_folders() -> list[Path]:
     """Return the folders of Python, and that of the visible tests if it is in none of them."""
-    folders = _python_folders()
-    return folders if any(TESTS.is_relative_to(folder) for folder in folders) else [*folders, TESTS]
+    return _python_folders() if _is_shown_with_python(TESTS) else [*_python_folders(), TESTS]
+
+
+def _is_shown_with_python(path: Path) -> bool:
+    """Whether a path is in a folder of Python and its packages."""
+    return any(path.is_relative_to(folder) for folder in _python_folders())
 
 
 def _visible(path: Path) -> list[str]:
