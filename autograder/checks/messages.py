@@ -104,7 +104,7 @@ def _texts(exercise: Exercise, function: Function, seed: int) -> Iterator[str]:
         if isinstance(exercise, ExerciseInTests):
             judge_trial(function, candidates_to_try())
         else:
-            judge(exercise.probe(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
+            judge(exercise.of_arrays(function), exercise.names, exercise.visible_cases(), catalogue.MESSAGES)
     except WrongAnswer as error:
         yield str(error)
 

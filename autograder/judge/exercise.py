@@ -18,13 +18,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from attention_tests.compare import WrongAnswer, as_it_is, difference, fingerprint, judge, outcome
+from attention_tests.compare import (
+    WrongAnswer,
+    ask_plainly,
+    asked,
+    difference,
+    fingerprint,
+    judge,
+    outcome,
+    read_plainly,
+)
 from attention_tests.departure import names_around, recorder_of, with_line
 
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.mistake import Mistake, Variant, changed_answer, mistake_of, variants_of
-from autograder.sandbox.likeness import Likeness
+from autograder.sandbox.likeness import Likeness, next_to, where_it_runs
 
 Function = Callable[..., Any]
 
@@ -73,7 +82,7 @@ class Exercise:
     """One function or class that a student writes, and all that the grader knows about it."""
 
     name: str
-    names: tuple[str, ...]  # the names of the results, in order; () if a probe names them
+    names: tuple[str, ...]  # the names of the results, in order; () if `read` names them
     oracle: Function
     stages: dict[str, Callable[[np.random.Generator], list[Case]]]  # each is one hidden check and one point
     visible: Callable[[np.random.Generator], list[Case]]
@@ -82,18 +91,27 @@ class Exercise:
     # The oracles of the earlier exercises that an answer may call.
     uses: dict[str, Function] = field(default_factory=dict)
     # Code of the notebook that students do not write: it is restored before the student's function is called.
+    # `ask` gets it after the function.
     given: dict[str, Function] = field(default_factory=dict)
-    probe: Callable[..., Function] = as_it_is  # turns an answer into a function of arrays
-    # In a notebook, if it is not `probe`: the probe, and the function with which it measures, if any.
-    in_notebook: tuple[Function, ...] = ()
+    ask: Function = ask_plainly  # runs next to the answer; see `compare.asked`
+    read: Function = read_plainly
     steps: Callable[..., dict[str, Any]] | None = None  # returns the steps of a case, in order, by their texts
     # The kinds of inputs that only the hidden stages try, each with the mistakes that show only there.
     untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def probe_in_notebook(self) -> list[str]:
-        """Return the dotted name of the probe in a notebook, and of the function with which it measures, if any."""
-        probe = getattr(self.probe, "func", self.probe)  # without a partial's `measure`: only the sandbox needs it
-        return [f"{each.__module__}.{each.__qualname__}" for each in self.in_notebook or (probe,)]
+    def of_arrays(self, function: Function, *own: Function) -> Function:
+        """Return an answer as a function of arrays, wherever it runs.
+
+        Args:
+            function: The answer.
+            own: What `ask` gets after the answer, instead of the notebook's own code in `given`.
+        """
+        others = own or [next_to(function, name, ours) for name, ours in self.given.items()]
+        return asked(where_it_runs(self.ask), self.read, function, *others)
+
+    def ask_in_notebook(self) -> list[str]:
+        """Return the dotted names of the functions that ask and read."""
+        return [f"{each.__module__}.{each.__qualname__}" for each in (self.ask, self.read)]
 
     @property
     def untried_in_words(self) -> str:
@@ -133,7 +151,7 @@ class Exercise:
         """Return the outcome of one of our functions in a case. The run is independent of all other runs."""
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
             torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
-            return outcome(self.probe(function), case.arguments, self.names)
+            return outcome(self.of_arrays(function), case.arguments, self.names)
 
     def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
         """Return the prepared cases of all hidden stages."""
@@ -156,7 +174,7 @@ class Exercise:
         Reference implementations replace the earlier exercises that the function uses, so that a mistake there costs no
         points here. If the function fails with these implementations, it is judged again with the student's own earlier
         answers, because they may take other arguments than the reference implementations.
-        `own` is what the probe needs in addition to the function, such as the student's class for `to_torch`.
+        `own` is what `ask` needs in addition to the function, such as the student's class for `to_torch`.
 
         Raises:
             WrongAnswer: the function is wrong.
@@ -165,12 +183,13 @@ class Exercise:
         torch.default_generator.manual_seed(seed)  # earlier runs must have no effect
         try:
             with replaced(function, self.given | self.uses) as changed:
-                judge(self.probe(function), self.names, cases, catalogue.MESSAGES, show=False)
+                judge(self.of_arrays(function), self.names, cases, catalogue.MESSAGES, show=False)
         except WrongAnswer as error:
             if (changed and self.uses) or own:
                 try:
                     with replaced(function, self.given):
-                        return judge(self.probe(function, *own), self.names, cases, catalogue.MESSAGES, show=False)
+                        function_of_arrays = self.of_arrays(function, *own)
+                        return judge(function_of_arrays, self.names, cases, catalogue.MESSAGES, show=False)
                 except WrongAnswer:
                     pass
             raise self._with_line(error, function) from None
@@ -180,7 +199,7 @@ class Exercise:
         others = [*self.given, *self.uses]
         recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
-            return with_line(error, lambda: self.probe(function), self.names, recorder)
+            return with_line(error, self.of_arrays(function), self.names, recorder)
 
     def failures(self, function: Function, seed: int, *own: Function) -> dict[str, WrongAnswer]:
         """Judge a function by every hidden stage; return the error of each failed stage. Arguments as in `judge_stage`."""

@@ -149,7 +149,7 @@ def _verdict(exercise: Exercise, name: str, function: Function, seed: int) -> Ve
     visible = exercise.visible_cases()
     torch.default_generator.manual_seed(seed)  # earlier runs must have no effect
     try:
-        judge(exercise.probe(function), exercise.names, visible, catalogue.MESSAGES)
+        judge(exercise.of_arrays(function), exercise.names, visible, catalogue.MESSAGES)
         verdict.visible = ""
     except WrongAnswer as error:
         verdict.visible = error.mistake

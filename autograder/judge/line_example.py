@@ -52,7 +52,7 @@ def example() -> dict[str, Any]:
     try:
         judge(function, exercise.names, cases, catalogue.MESSAGES, show=False)
     except WrongAnswer as error:
-        with_place = with_line(error, lambda: function, exercise.names, recorder)
+        with_place = with_line(error, function, exercise.names, recorder)
     steps = cases[0]["steps"]()
     kept = {text: (line, array) for line, _, text, kind, _, array, _ in recorder.record()["rows"] if kind == "variable"}
     rows = []

@@ -65,7 +65,7 @@ def frozen_file(stem: str, bonus: Sequence[str] = ()) -> str:
     for name, exercise in exercises.items():
         untried = f"They do not try {exercise.untried_in_words}." if exercise.untried else ""
         tests[name] = {
-            "probe": exercise.probe_in_notebook(),
+            "ask": exercise.ask_in_notebook(),
             "bonus": name in bonus,
             "untried": untried,
         } | tests[name]

@@ -182,7 +182,7 @@ def _failing_cases(exercise: Exercise, function: Function, cases: list[dict[str,
     failing = []
     for case in cases:
         torch.default_generator.manual_seed(0)
-        got = outcome(exercise.probe(function), case["arguments"], exercise.names)
+        got = outcome(exercise.of_arrays(function), case["arguments"], exercise.names)
         if difference(got, case["expected"], show=False):
             failing.append((case, got))
     return failing

@@ -17,10 +17,10 @@ class Likeness:
         """Return another function or class of the same notebook."""
         raise NotImplementedError
 
-    def measured_by(self, measure: Function, *arguments: Any) -> Any:
-        """Run a function of ours where the student's function runs; return its values.
+    def asked(self, ask: Function, *arguments: Any) -> Any:
+        """Run `ask`, a function of the visible tests' package, where the student's function runs; return its values.
 
-        Our function gets the student's function and plain values.
+        It gets the student's function, other functions of the same notebook, and plain values.
         """
         raise NotImplementedError
 
@@ -54,12 +54,10 @@ def next_to(function: Function, name: str, ours: Function) -> Function:
     return function.sibling(name) if isinstance(function, Likeness) else ours
 
 
-def where_it_runs(measure: Function) -> Function:
-    """Return a measure that runs at the place where its first argument, a function, runs."""
+def where_it_runs(ask: Function) -> Function:
+    """Return a function that asks at the place where its first argument, an answer, runs."""
 
-    def measured(function: Function, *arguments: Any) -> Any:
-        if isinstance(function, Likeness):
-            return function.measured_by(measure, *arguments)
-        return measure(function, *arguments)
+    def asked(function: Function, *arguments: Any) -> Any:
+        return function.asked(ask, *arguments) if isinstance(function, Likeness) else ask(function, *arguments)
 
-    return measured
+    return asked

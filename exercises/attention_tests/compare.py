@@ -29,12 +29,36 @@ class WrongAnswer(MessageOnly):
 
 
 class Measured(dict):
-    """The results of a probe, by name. `outcome` uses these names; it rejects a dictionary that a student returns."""
+    """Results by name. `outcome` uses these names; it rejects a dictionary that a student returns."""
 
 
-def as_it_is(function):
-    """Return a function that needs no probe: it takes arrays and returns arrays."""
-    return function
+def ask_plainly(function, *arguments):
+    """Ask an answer that takes arrays and returns arrays."""
+    return function(*arguments)
+
+
+def read_plainly(results, *_arguments):
+    """Return results that need no reading."""
+    return results
+
+
+def of_one_shape(*arrays):
+    """Return arrays of one shape. Refuse others: they would be repeated to fit, and could fill the memory."""
+    shapes = [tuple(array.shape) for array in arrays]
+    if len(set(shapes)) > 1:
+        raise ValueError(f"expected results of one shape, got {', '.join(map(str, dict.fromkeys(shapes)))}")
+    return arrays
+
+
+def asked(ask, read, *written):
+    """Return an answer as a function of arrays that returns arrays.
+
+    Args:
+        ask: Runs next to the answer: it takes the answer and arrays, and returns arrays and other plain values.
+        read: Makes the results that are compared, from what `ask` returns and the same arrays.
+        written: The answer, and what else of its notebook `ask` needs.
+    """
+    return lambda *arguments: read(ask(*written, *arguments), *arguments)
 
 
 @np.errstate(all="ignore")

@@ -1,4 +1,4 @@
-"""Measure the programs of exercise 5, and judge a student's test."""
+"""Judge a student's test, which exercise 5 asks for."""
 
 import random
 
@@ -12,11 +12,6 @@ MAX_CALLS = 200  # a test may call a candidate at most this often; our test need
 MAX_NUMBERS = 2**16  # a tensor may have at most this many numbers
 DTYPES = torch.float32, torch.float64
 MAX_HEADS = 2**8  # all images together may have at most this many heads; some candidates loop over them
-
-
-def measured_by(measure):
-    """Return a probe: it turns a program into a function of arrays that returns the program's measurements."""
-    return lambda program: lambda *arguments: measure(program, *arguments)
 
 
 def limited(attend):

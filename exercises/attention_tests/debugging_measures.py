@@ -1,7 +1,7 @@
-"""Measure the programs of exercise 5 on small models and arrays.
+"""Ask the programs of exercise 5: run them on small models and arrays, and read what they return.
 
-Models cannot be sent to a program's process. So hidden checks send this file to the sandbox, where it makes the
-models. It runs again for each call. It decides nothing, and returns measurements.
+`ask_…` runs next to the program and returns arrays; `read_…` makes the results that are compared. Without one, what is
+returned is compared as it is.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attention_tests.compare import of_one_shape
 from attention_tests.descent import Descent
 
 Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
@@ -75,7 +76,7 @@ def numbers_of(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def measure_shuffled(train, images, labels, order, size, seed):
+def ask_shuffled(train, images, labels, order, size, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     images, labels, order = tensor(images), tensor(labels), tensor(order)
     model = small_model(images[0].numel(), 4, seed).eval()  # the program must set the mode itself
@@ -84,7 +85,7 @@ def measure_shuffled(train, images, labels, order, size, seed):
     return np.array(losses), numbers_of(model)
 
 
-def measure_clipped(train, images, labels, sizes, longest, seed):
+def ask_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed).eval()  # the program must set the mode itself
@@ -93,73 +94,95 @@ def measure_clipped(train, images, labels, sizes, longest, seed):
     return np.array(losses), numbers_of(model)
 
 
-def measure_initialised(initialise, inputs, hidden, outputs):
-    """Initialise a model; return the spread and mean of its matrices, its biases, and whether everything else is right.
-
-    Spreads are given in units of 1 / √inputs, means in units of the spread.
-    """
+def ask_initialised(initialise, inputs, hidden, outputs):
+    """Initialise a model; return its matrices in units of 1 / √inputs, its biases, its other numbers, and if it is the same."""
     model = nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Sequential(nn.Linear(hidden, outputs)))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(3.0)
     same = initialise(model) is model
     layers = [model[0], model[2][0]]
-    drawn = [layer.weight.detach() * layer.in_features**0.5 for layer in layers]
+    return {
+        "matrices": [layer.weight.detach() * layer.in_features**0.5 for layer in layers],
+        "biases": torch.cat([layer.bias.detach() for layer in layers]),
+        "others": numbers_of(model[1]),
+        "same": same,
+    }
+
+
+def read_initialised(measured, *_):
+    """Return the spread and mean of the matrices, the biases, and whether everything else is right.
+
+    Means are given in units of the spread.
+    """
+    drawn = [matrix.double() for matrix in measured["matrices"]]
     spreads = [float(matrix.std().clamp(min=1e-3)) for matrix in drawn]
     means = [quarters(matrix.mean() / spread) for matrix, spread in zip(drawn, spreads)]
     spreads = [quarters(spread) if spread < 2 else 2 ** quarters(np.log2(spread)) for spread in spreads]
-    biases = torch.cat([layer.bias.detach().abs() for layer in layers])
     numbers = torch.cat([matrix.flatten() for matrix in drawn]).round(decimals=5)
     differ = len(numbers.unique()) > 0.9 * len(numbers)
-    others = all((parameter == 3).all() for parameter in model[1].parameters())
     return (
         np.array(spreads),
         np.array(means),
-        np.float64(biases.sum()),
+        np.float64(measured["biases"].abs().sum()),
         np.bool_(differ),
-        np.bool_(others),
-        np.bool_(same),
+        np.bool_((measured["others"] == 3).all()),
+        np.bool_(measured["same"]),
     )
 
 
-def measure_model(make, sizes, x, seed):
-    """Return the counts of all and of learned numbers, output, input gradient, and whether training gives the same output."""
+def ask_model(make, sizes, x, seed):
+    """Return the counts of all and of learned numbers, output, input gradient, and the output in training."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
     output = model(source)
     weighted(output).backward()
     learned = [0 if parameter.grad is None else parameter.numel() for parameter in model.parameters()]
-    same = torch.allclose(model.train()(source), output, rtol=1e-3, atol=1e-4)
+    trained = model.train()(source)
     counts = np.float64(len(numbers_of(model))), np.float64(sum(learned))
-    return *counts, output.detach(), source.grad, np.bool_(same)
+    return *counts, output.detach(), source.grad, trained.detach()
 
 
-def measure_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
+def read_model(measured, *_):
+    """Return what is compared: instead of the output in training, whether it equals the other output."""
+    *others, output, gradient, trained = measured
+    return *others, output, gradient, np.bool_(torch.allclose(*of_one_shape(trained, output), rtol=1e-3, atol=1e-4))
+
+
+def ask_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
     """Return the learning rate at some steps, in units of the highest."""
     return np.array([float(learning_rate(step, steps_per_epoch, epochs, highest)) / highest for step in steps])
 
 
-def measure_head(make, sizes, tokens, seed):
-    """Return whether two evaluations are equal, the output and the gradient of one, and what training does to many images.
-
-    For training, return the mean, the spread in units of the right spread, and whether the result is as in evaluation.
-    """
+def ask_head(make, sizes, tokens, seed):
+    """Return two evaluations, the gradient of one, and what training does to many images of ones with equal weights."""
     head, tokens = fill(make(**sizes), seed).eval(), tensor(tokens).requires_grad_()
     weighted(head(tokens)).backward()
-    width, dropped = sizes["width"], sizes["dropout"]
+    width = sizes["width"]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # so a message has the same numbers when the cell runs again
         once, again = head(tokens), head(tokens.repeat(200, 1, 1))
         for parameter in head.parameters():
             parameter.fill_(1 / width if parameter.ndim == 2 else 0.0)
         many = head.train()(torch.ones(4000, 2, width))
-    same = torch.allclose(once.repeat(200, 1), again, rtol=1e-3, atol=1e-4)  # a larger batch rounds differently
+    return once, again, tokens.grad, many
+
+
+def read_head(measured, sizes, *_):
+    """Return whether two evaluations are equal, the output and the gradient of one, and what training does.
+
+    For training, return the mean, the spread in units of the right spread, and whether the result is as in evaluation.
+    """
+    (once, again, gradient, many), width, dropped = measured, sizes["width"], sizes["dropout"]
+    again = again.unflatten(0, (200, -1))
+    of_one_shape(once, *again)
+    same = torch.allclose(once.expand_as(again), again, rtol=1e-3, atol=1e-4)  # a larger batch rounds differently
     blank = 1 if same else torch.nan  # random results cannot be compared
     spread = many.std(dim=0).mean() / (dropped / (1 - dropped) / width) ** 0.5
-    nothing = np.bool_(torch.allclose(many, torch.ones(())))
-    return np.bool_(same), blank * once, blank * tokens.grad, quarters(many.mean()), quarters(spread), nothing
+    nothing = np.bool_(torch.allclose(many, torch.ones_like(many)))
+    return np.bool_(same), blank * once, blank * gradient, quarters(many.mean()), quarters(spread), nothing
 
 
-def measure_standardise(make, sizes, batches, x):
+def ask_standardise(make, sizes, batches, x):
     """Return the result of the last batch in training, its gradient, and the result of a second evaluation after it."""
     layer, batches = make(**sizes).train(), tensor(batches).requires_grad_()
     trained = [layer(batch) for batch in batches][-1]
@@ -168,18 +191,29 @@ def measure_standardise(make, sizes, batches, x):
     return trained.detach(), batches.grad[-1], evaluated.detach()
 
 
-def measure_skipping(make, sizes, tokens, width):
-    """Return maximum, mean and gradient of a branch in training, whether it skips whole images, and its evaluation."""
+def ask_skipping(make, sizes, tokens, width):
+    """Return what training makes of many branches of threes, the gradient of the branches, and an evaluation."""
     layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
     trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
     trained.sum().backward()
-    trained, evaluated = trained.detach(), layer.eval()(2 * torch.ones_like(branch), branch).detach()
+    evaluated = layer.eval()(2 * torch.ones_like(branch), branch)
+    return trained.detach(), branch.grad, evaluated.detach()[0, 0]
+
+
+def read_skipping(measured, *_):
+    """Return maximum, mean and gradient of a branch in training, whether it skips whole images, and its evaluation."""
+    trained, gradient, evaluated = measured
     whole = (trained.amax((1, 2)) == trained.amin((1, 2))).all() and trained.std() > 1e-3
-    numbers = quarters(trained.mean()), quarters(3 * branch.grad.mean()), np.bool_(whole)
-    return np.float64(trained.max()), *numbers, evaluated[0, 0]
+    return (
+        np.float64(trained.max()),
+        quarters(trained.mean()),
+        quarters(3 * gradient.mean()),
+        np.bool_(whole),
+        evaluated,
+    )
 
 
-def measure_function(function, *arguments):
+def ask_function(function, *arguments):
     """Call a function with numbers and with arrays, which become tensors. Return its result."""
     given = [tensor(item) if np.ndim(item) else item for item in arguments]
     result = function(*given)
@@ -208,14 +242,20 @@ def operations_of(function, tokens):
     return operations.count
 
 
-def measure_work(function, tokens):
-    """Return the result of a function for tokens, and whether more tokens need more operations."""
-    few, many = (operations_of(function, torch.ones(2, count, 3)) for count in (4, 16))
-    return measure_function(function, tokens), np.bool_(many > 1.5 * few)
+def ask_work(function, tokens):
+    """Return the result of a function for tokens, and how many operations few and many tokens need."""
+    counts = [operations_of(function, torch.ones(2, count, 3)) for count in (4, 16)]
+    return ask_function(function, tokens), np.array(counts)
 
 
-def measure_evaluation(evaluate, images, labels, sizes, seed):
-    """Return the result of an evaluation, and three faults: too many calls of the model, a graph, gradients that stay off."""
+def read_work(measured, *_):
+    """Return the result of a function, and whether more tokens need more operations."""
+    result, (few, many) = measured
+    return result, np.bool_(many > 1.5 * few)
+
+
+def ask_evaluation(evaluate, images, labels, sizes, seed):
+    """Return the result of an evaluation, the calls of the model, whether a graph was built, and whether gradients stay off."""
     batches = cut(images, labels, sizes)
     model = small_model(batches[0][0][0].numel(), 4, seed)
     try:
@@ -224,5 +264,10 @@ def measure_evaluation(evaluate, images, labels, sizes, seed):
     finally:
         torch.set_grad_enabled(True)
     result = result if isinstance(result, (tuple, list)) else [result]
-    numbers = np.array([float(number) for number in result])
-    return numbers, np.bool_(model[2].calls > len(batches)), np.bool_(model[2].graph), np.bool_(off)
+    return np.array([float(number) for number in result]), model[2].calls, model[2].graph, off
+
+
+def read_evaluation(measured, images, labels, sizes, *_):
+    """Return the result, and three faults: too many calls of the model, a graph, gradients that stay off."""
+    result, calls, graph, off = measured
+    return result, np.bool_(calls > len(sizes)), np.bool_(graph), np.bool_(off)

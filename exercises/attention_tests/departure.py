@@ -41,12 +41,12 @@ MAX_TRIED = 2  # the line is looked for in at most this many cases
 NO_STEP = "None of its values is a known step of a right answer, so we cannot name the wrong line."
 
 
-def with_line(error, probed, names, recorder):
+def with_line(error, function, names, recorder):
     """Add the wrong line to the error of a wrong answer, if this line can be found.
 
     Args:
         error: A `WrongAnswer`.
-        probed: A function that returns the answer in the form that `outcome` calls.
+        function: The answer as a function of arrays.
         names: The names of the answer's results.
         recorder: Records values in the notebook of the answer; None if the answer is in no notebook.
     """
@@ -55,19 +55,19 @@ def with_line(error, probed, names, recorder):
     if recorder is None or error.took > MAX_TOOK:
         return error
     try:
-        return _with_line(error, probed, names, recorder)
+        return _with_line(error, function, names, recorder)
     except KeyboardInterrupt:
         raise
     except BaseException:  # includes a lost kernel: the line is an extra, and no points depend on it
         return error
 
 
-def _with_line(error, probed, names, recorder):
+def _with_line(error, function, names, recorder):
     tried = [(case, got, _steps_of(case)) for case, got in error.wrong[:12] if not got.get("unwritten")]
     tried.sort(key=lambda each: "error" in each[1] or each[2] is None)  # cases whose values can be compared come first
     for case, got, steps in tried[:MAX_TRIED]:
         with recorder:
-            outcome(probed(), case["arguments"], names)
+            outcome(function, case["arguments"], names)
         located = departure(recorder.record(), case["arguments"], got, case["expected"], steps)
         if located is not None:
             return WrongAnswer(f"{error}\n{located.text}", None, error.wrong, located)

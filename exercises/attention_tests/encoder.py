@@ -1,8 +1,7 @@
-"""Measure a class of exercise 3: build it, load parameters, run it forward and backward, return arrays.
+"""Ask the classes of exercise 3, and read what they return.
 
-A probe measures what it is asked for and gives NaN for the rest. The hidden checks run it in the grader's process,
-where a student's module is a proxy (`autograder/sandbox/host/proxy.py`). So the code uses only what a module and its
-proxy have: parameters, parts, modes, calls and gradients.
+`ask_…` runs next to the answer: it builds a module, loads parameters, runs it forward and backward, and returns arrays.
+`read_…` makes the results that are compared; NaN stands for what cannot be known.
 """
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attention_tests.compare import of_one_shape
 from attention_tests.parameters import find_parameter, find_parameters, summary_of
 
 NORM = ["scale", "shift"]
@@ -65,13 +65,13 @@ def call(module, *arguments):
 
 
 def slopes(shape):
-    """Return the gradient with which every probe starts its backward pass."""
+    """Return the gradient with which every backward pass starts."""
     angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # in float32, an angle of 84 is off by 4e-6
     return torch.cos(angles).to(torch.get_default_dtype()).reshape(tuple(shape))
 
 
-def measure_values(module, names, what, x, mask, seed):
-    """Measure the output. For "learning", add gradients (two numbers a parameter) and the count of learned numbers."""
+def ask_values(module, names, what, x, mask, seed):
+    """Return the output. For "learning", add gradients (two numbers a parameter) and the count of learned numbers."""
     missing, others = load(module, names, seed)
     source, mask = tensor(x).requires_grad_(), tensor(mask)
     given = source.clone()  # an answer may change it in place
@@ -90,7 +90,7 @@ def measure_values(module, names, what, x, mask, seed):
             raise
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     return {
-        "x_is_unchanged": np.bool_(unchanged),
+        "x_is_unchanged": given.detach().numpy(),
         "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_x": blank * gradient.numpy(),
         "gradients_of_the_parameters": blank
@@ -135,51 +135,70 @@ def run(module, x, training):
 
 def equal(one, other):
     """Are two outputs equal, up to rounding?"""
-    return bool(np.allclose(one, other, rtol=1e-5, atol=1e-5))
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-5, atol=1e-5))
 
 
-def plain_in_evaluation(module, without, x):
-    """Do two evaluations give the same result as the module without dropout?"""
-    expected = run(without, x, False)
-    return all(equal(run(module, x, False), expected) for _ in range(2))
+def evaluated(module, without, x):
+    """Return the result of a module without dropout, and two evaluations of a module with dropout."""
+    return [run(without, x, False), run(module, x, False), run(module, x, False)]
 
 
-def probe_layer_norm(cls):
-    """Return a function that measures a LayerNorm; `what` is "output", "learning", "fresh", "far" or "half"."""
-
-    def probe(what, x, eps=None, seed=0):
-        width = np.shape(x)[-1]
-        module = cls(width) if eps is None else cls(width, eps)
-        find_parameters(module, NORM)
-        if what in ("output", "learning"):
-            return measure_values(module, NORM, what, x, None, seed)
-        if what == "fresh":
-            return {"initial_output": run(module, tensor(x), True)}
-        module, x = module.float(), tensor(x).float()
-        if what == "far":
-            near, far = run(module, x, True), run(module, x + 1000, True)
-            return {"output_is_the_same_after_adding_1000": np.bool_(np.abs(far - near).max() < 0.005)}
-        full, half = run(module, x, True), run(module, x.half(), True)
-        close = bool(np.isfinite(half).all() and np.abs(half - full).max() < 0.05)  # float16 keeps 3 digits
-        return {"works_in_float16": np.bool_(close)}
-
-    return probe
+def all_equal(outputs):
+    """Are all outputs equal to the first, up to rounding?"""
+    return all(equal(output, outputs[0]) for output in outputs[1:])
 
 
-def scales_fit(module, names):
+def read_values(measured, what, x):
+    """Return the results of `ask_values` that are compared."""
+    if what == "learning":
+        left = measured["x_is_unchanged"]
+        measured["x_is_unchanged"] = np.bool_(np.array_equal(left, np.asarray(x, left.dtype)))
+    return measured
+
+
+def ask_layer_norm(cls, what, x, eps=None, seed=0):
+    """Ask a LayerNorm; `what` is "output", "learning", "fresh", "far" or "half"."""
+    width = np.shape(x)[-1]
+    module = cls(width) if eps is None else cls(width, eps)
+    find_parameters(module, NORM)
+    if what in ("output", "learning"):
+        return ask_values(module, NORM, what, x, None, seed)
+    if what == "fresh":
+        return {"initial_output": run(module, tensor(x), True)}
+    module, x = module.float(), tensor(x).float()
+    return {"plain": run(module, x, True), "changed": run(module, x + 1000 if what == "far" else x.half(), True)}
+
+
+def read_layer_norm(measured, what, x, *_):
+    """Return the results that are compared."""
+    if what not in ("far", "half"):
+        return read_values(measured, what, x)
+    changed, plain = of_one_shape(measured["changed"], measured["plain"])
+    apart = np.abs(changed - plain).max()
+    if what == "far":
+        return {"output_is_the_same_after_adding_1000": np.bool_(apart < 0.005)}
+    close = np.isfinite(changed).all() and apart < 0.05  # float16 keeps 3 digits
+    return {"works_in_float16": np.bool_(close)}
+
+
+def initial_scales(module, names):
+    """Return the spread of each matrix, in units of 1 / √inputs; NaN for a missing one."""
+    matrices = [find_parameter(module, name) for name in names if name.endswith("weight")]
+    return np.array([np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices])
+
+
+def scales_fit(scales):
     """Do the matrices keep the order of magnitude of their inputs? Each part has two matrices.
 
     Return -1 if both matrices of a part have nearly equal entries. Otherwise return whether every std is below 3/√inputs.
     """
-    matrices = [find_parameter(module, name) for name in names if name.endswith("weight")]
-    scales = [np.nan if p is None else float(p.detach().std()) * p.shape[1] ** 0.5 for p in matrices]
     largest = np.fmax(scales[::2], scales[1::2])  # one of the two may start at 0
     return -1.0 if (largest < 0.02).any() else bool((largest < 3).all())
 
 
-def measure_initial(module, names):
-    """Measure the initial parameters of a module."""
-    return {"initial_parameters_fit_the_number_of_inputs": np.array(scales_fit(module, names))}
+def read_initial(measured):
+    """Return whether the initial matrices fit the numbers of their inputs."""
+    return {"initial_parameters_fit_the_number_of_inputs": np.array(scales_fit(measured["scales"]))}
 
 
 def classify_growth(factor, dropout):
@@ -191,51 +210,55 @@ def classify_growth(factor, dropout):
     return np.float64(2 * (factor > 1.005 * right[-1]) or np.isclose(factor, right, rtol=0.005).any())
 
 
-def probe_feed_forward(cls):
-    """Return a function that measures a FeedForward; `what` is "output", "learning", "fresh" or "dropout"."""
-
-    def probe(what, x, hidden_width, dropout=0.0, seed=0):
-        width = np.shape(x)[-1]
-        module = cls(width, hidden_width)
-        find_parameters(module, FEED_FORWARD)
-        if what in ("output", "learning"):
-            return measure_values(module, FEED_FORWARD, what, x, None, seed)
-        if what == "fresh":
-            return measure_initial(module, FEED_FORWARD)
-        without, module = module, cls(width, hidden_width, dropout=dropout)
-        for each in (without, module):
-            constant_feed_forward(each, "", 1.0)
-            with torch.no_grad():  # the result is as for x = 1, and dropout of x is visible too
-                find_parameter(each, "expand.weight").fill_(1 / width)
-                if find_parameter(each, "expand.bias") is not None:
-                    find_parameter(each, "expand.bias").zero_()
-        many = torch.ones(200, 25, width)
-        expected, drawn_outputs = run(module, many, False), run(module, many, True)
-        ratio = np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
-        kept = drawn_outputs > drawn_outputs.min(axis=(0, 1)) + 1e-6
-        share = np.mean(~kept) * (not equal(expected, drawn_outputs))
-        spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
-        factor = np.median(drawn_outputs[kept] / expected[kept]) if kept.any() else 0.0
-        return {
-            "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
-            "evaluation_is_the_same_with_and_without_dropout": np.bool_(plain_in_evaluation(module, without, many)),
-            "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
-            # Dropout may act on the hidden activations, on the outputs, or on both.
-            "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
-            "kept_numbers_are_scaled_up": classify_growth(factor, dropout),
-            "kept_numbers_are_equal": np.bool_(spread < 1e-3),
-            # False if dropout drops whole tokens, or the same components in all tokens or in all images.
-            "dropped_independently": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
-        }
-
-    return probe
+def ask_feed_forward(cls, what, x, hidden_width, dropout=0.0, seed=0):
+    """Ask a FeedForward; `what` is "output", "learning", "fresh" or "dropout"."""
+    width = np.shape(x)[-1]
+    module = cls(width, hidden_width)
+    find_parameters(module, FEED_FORWARD)
+    if what in ("output", "learning"):
+        return ask_values(module, FEED_FORWARD, what, x, None, seed)
+    if what == "fresh":
+        return {"scales": initial_scales(module, FEED_FORWARD)}
+    without, module = module, cls(width, hidden_width, dropout=dropout)
+    for each in (without, module):
+        constant_feed_forward(each, "", 1.0)
+        with torch.no_grad():  # the result is as for x = 1, and dropout of x is visible too
+            find_parameter(each, "expand.weight").fill_(1 / width)
+            if find_parameter(each, "expand.bias") is not None:
+                find_parameter(each, "expand.bias").zero_()
+    many = torch.ones(200, 25, width)
+    return {"evaluated": evaluated(module, without, many), "trained": run(module, many, True)}
 
 
-def results_in_training(module, x, branch):
-    """Count the different factors by which dropout changes what a part adds, for images of equal tokens.
+def read_feed_forward(measured, what, x, hidden_width, dropout=0.0, seed=0):
+    """Return the results that are compared."""
+    if what == "fresh":
+        return read_initial(measured)
+    if what != "dropout":
+        return read_values(measured, what, x)
+    expected, drawn_outputs = of_one_shape(measured["evaluated"][-1], measured["trained"])
+    ratio = np.sum(drawn_outputs * expected) / max(np.sum(expected**2), 1e-12)
+    kept = drawn_outputs > drawn_outputs.min(axis=(0, 1)) + 1e-6
+    share = np.mean(~kept) * (not equal(expected, drawn_outputs))
+    spread = max((np.ptp(column[of]) for column, of in zip(drawn_outputs.T, kept.T) if of.any()), default=0.0)
+    factor = np.median(drawn_outputs[kept] / expected[kept]) if kept.any() else 0.0
+    return {
+        "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
+        "evaluation_is_the_same_with_and_without_dropout": np.bool_(all_equal(measured["evaluated"])),
+        "mean_in_training": np.float64(np.round(ratio, 1)),  # its standard error is below 0.01
+        # Dropout may act on the hidden activations, on the outputs, or on both.
+        "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
+        "kept_numbers_are_scaled_up": classify_growth(factor, dropout),
+        "kept_numbers_are_equal": np.bool_(spread < 1e-3),
+        # False if dropout drops whole tokens, or the same components in all tokens or in all images.
+        "dropped_independently": np.bool_(all((kept != kept.take([0], axis)).any() for axis in range(3))),
+    }
 
-    If the part reads all components after its norm, there are few factors: one for each number of tokens that attention
-    still sees, and 0 for a dropped result. If components are dropped before the part reads them, each sum differs.
+
+def ask_one_branch(module, x, branch):
+    """For images of equal tokens, return a block's evaluation, its result in training, and its stream alone.
+
+    The other branch is 0, and this one reads all components.
     """
     x, width = x[:, :1].repeat(1, x.shape[1], 1), x.shape[2]
     dense = torch.cos(torch.arange(width * width)).reshape(width, width)
@@ -250,89 +273,100 @@ def results_in_training(module, x, branch):
     with torch.no_grad():
         for name in ("attention.out.weight", "feed_forward.contract.weight"):
             find_parameter(module, name).zero_()
-    stream_only = run(module, x, False)
-    if not equal(stream_only, x):
+    return [*results, run(module, x, False)]
+
+
+def results_in_training(results, x):
+    """Count the different factors by which dropout changes what a part adds, for images of equal tokens.
+
+    If the part reads all components after its norm, there are few factors: one for each number of tokens that attention
+    still sees, and 0 for a dropped result. If components are dropped before the part reads them, each sum differs.
+    """
+    evaluation, trained, stream_only = of_one_shape(*results)
+    if not equal(stream_only, np.repeat(x[:, :1], x.shape[1], axis=1)):
         return 0  # another check judges what the block does to the stream itself
-    added, added_in_training = (result - stream_only for result in results)
+    added, added_in_training = evaluation - stream_only, trained - stream_only
     large = np.abs(added) > 0.3 * np.abs(added).max()
     return len(np.unique(np.round(added_in_training[large] / added[large], 2)))
 
 
-def probe_block(cls):
-    """Return a function that measures an EncoderBlock; `what` is "output", "learning", "fresh" or "dropout"."""
-
-    def probe(what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
-        sizes = np.shape(x)[-1], num_heads, hidden_width
-        module = cls(*sizes)
-        find_parameters(module, BLOCK)
-        if what in ("output", "learning"):
-            return measure_values(module, BLOCK, what, x, mask, seed)
-        if what == "fresh":
-            return measure_initial(module, BLOCK)
-        without, module = module, cls(*sizes, dropout=dropout)
+def ask_block(cls, what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+    """Ask an EncoderBlock; `what` is "output", "learning", "fresh" or "dropout"."""
+    sizes = np.shape(x)[-1], num_heads, hidden_width
+    module = cls(*sizes)
+    find_parameters(module, BLOCK)
+    if what in ("output", "learning"):
+        return ask_values(module, BLOCK, what, x, mask, seed)
+    if what == "fresh":
+        return {"scales": initial_scales(module, BLOCK)}
+    without, module = module, cls(*sizes, dropout=dropout)
+    for each in (without, module):
+        load(each, BLOCK, seed)
+    many, results = tensor(x).repeat(100, 1, 1), []
+    for branches in ((0, 0), (0.01, 0), (0, 0.01)):  # a branch is so small that the rest is linear in it
         for each in (without, module):
-            load(each, BLOCK, seed)
-        many, acts, means, growth, plain = tensor(x).repeat(100, 1, 1), [], [], [], []
-
-        def set_branches(attention, feed_forward):
-            for each in (without, module):
-                uniform_attention(each, "attention.", attention)
-                constant_feed_forward(each, "feed_forward.", feed_forward)
-
-        set_branches(0, 0)
-        stream_only, stream_only_in_training = run(module, many, False), run(module, many, True)
-        plain_sum = equal(stream_only, many)  # another check judges the stream itself
-        for branches in ((0.01, 0), (0, 0.01)):  # the branch is so small that the rest is linear in it
-            set_branches(*branches)
-            added, added_in_training = run(module, many, False) - stream_only, run(module, many, True) - stream_only
-            acts.append(not equal(added, added_in_training))
-            means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
-            large = np.abs(added) > 0.3 * np.abs(added).max()
-            # With so many images, at least one head keeps all tokens that it looks at. This head gives the largest
-            # ratio.
-            largest = np.max(added_in_training[large] / added[large], initial=0)
-            growth.append(classify_growth(largest, dropout) if plain_sum else np.float64(1))
-            plain.append(plain_in_evaluation(module, without, many))
-        # If dropout acts on the stream itself, the means are noise.
-        intact, growth = equal(stream_only, stream_only_in_training), np.array(growth)
-        steps = np.round((np.array(means) - 1) / dropout)
-        steps[growth == 2] = NONE
-        return {
-            "training_differs_from_evaluation": np.array(acts),
-            "evaluation_is_the_same_with_and_without_dropout": np.bool_(min(plain)),
-            # A missing factor changes the mean by one step. Half a step is four standard errors in a post-norm block
-            # (a norm after each sum), and twelve otherwise.
-            "mean_in_training": 1 + dropout * steps if intact else np.full(2, NONE),
-            "kept_numbers_are_scaled_up": growth if intact else np.full(2, NONE),
-            "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
-            "sub_layers_read_all_components": np.array(
-                [results_in_training(module, many, branch) < 4 * many.shape[1] for branch in range(2)]
-            ),
-        }
-
-    return probe
+            uniform_attention(each, "attention.", branches[0])
+            constant_feed_forward(each, "feed_forward.", branches[1])
+        results.append({"trained": run(module, many, True), "evaluated": evaluated(module, without, many)})
+    return {"results": results, "one_branch": [ask_one_branch(module, many, branch) for branch in range(2)]}
 
 
-def all_get_gradients(module, x, names):
-    """Does a gradient reach all parameters of these names in training?"""
+def read_block(measured, what, x, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+    """Return the results that are compared."""
+    if what == "fresh":
+        return read_initial(measured)
+    if what != "dropout":
+        return read_values(measured, what, x)
+    many, acts, means, growth = np.tile(x, (100, 1, 1)), [], [], []
+    stream_only, *results = measured["results"]
+    pairs = [(result["evaluated"][-1], result["trained"]) for result in (stream_only, *results)]
+    evaluation, trained = of_one_shape(*pairs[0], *pairs[1], *pairs[2])[:2]
+    for result, result_in_training in pairs[1:]:
+        added, added_in_training = result - evaluation, result_in_training - trained
+        acts.append(not equal(added, added_in_training))
+        means.append(np.sum(added * added_in_training) / max(np.sum(added**2), 1e-12))
+        large = np.abs(added) > 0.3 * np.abs(added).max()
+        # With so many images, at least one head keeps all tokens that it looks at. This head gives the largest ratio.
+        largest = np.max(added_in_training[large] / added[large], initial=0)
+        # Another check judges the stream itself.
+        growth.append(classify_growth(largest, dropout) if equal(evaluation, many) else np.float64(1))
+    # If dropout acts on the stream itself, the means are noise.
+    intact, growth = equal(evaluation, trained), np.array(growth)
+    steps = np.round((np.array(means) - 1) / dropout)
+    steps[growth == 2] = NONE
+    plain = [all_equal(result["evaluated"]) for result in results]
+    return {
+        "training_differs_from_evaluation": np.array(acts),
+        "evaluation_is_the_same_with_and_without_dropout": np.bool_(min(plain)),
+        # A missing factor changes the mean by one step. Half a step is four standard errors in a post-norm block
+        # (a norm after each sum), and twelve otherwise.
+        "mean_in_training": 1 + dropout * steps if intact else np.full(2, NONE),
+        "kept_numbers_are_scaled_up": growth if intact else np.full(2, NONE),
+        "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
+        "sub_layers_read_all_components": np.array(
+            [results_in_training(each, many) < 4 * many.shape[1] for each in measured["one_branch"]]
+        ),
+    }
+
+
+def reached(module, x, names):
+    """Return how many numbers of each of these parameters get a gradient in training; 1 if nothing learns."""
     output = call(module.train(True), x)
     if not output.requires_grad:
-        return True  # another check judges gradients
+        return np.ones(len(names))  # another check judges gradients
     (output * slopes(output.shape)).sum().backward()
     gradients = [find_parameter(module, name).grad for name in names]
-    return all(gradient is not None and bool(gradient.any()) for gradient in gradients)
+    return np.array([0 if gradient is None else int(gradient.count_nonzero()) for gradient in gradients])
 
 
-def growth_in(module, x, depth, stream_only, dropout):
-    """Classify, by `classify_growth`, how the results of all parts grow in training; return 0 if the parts differ.
+def ask_growth(module, x, depth):
+    """Return the largest range of the results for each part alone, in evaluation and in training, (2 · depth, 2).
 
     The stream is 0, and one part at a time adds the same small number to every component but the first. The number is so
     small, compared with the eps of the last norm, that this norm hardly rescales it.
     """
-    scale, shift = (find_parameter(module, f"norm.{name}").detach() for name in NORM)
-    if not equal(stream_only, F.layer_norm(x, x.shape[-1:], scale, shift)):
-        return np.float64(1)  # another check judges the stream itself
-    growth = set()
+    ranges = np.zeros((2 * depth, 2))
+    scale, shift = (find_parameter(module, f"norm.{name}") for name in NORM)
     with torch.no_grad():
         scale.fill_(1.0)
         shift.zero_()
@@ -345,79 +379,92 @@ def growth_in(module, x, depth, stream_only, dropout):
             matrix = find_parameter(module, f"blocks.{only // 2}.{last}.weight")
             matrix.copy_(1e-5 * torch.eye(*matrix.shape))
             matrix[0, 0] = 0
-            evaluated, trained = (np.ptp(run(module, 0 * x, mode), axis=-1).max() for mode in (False, True))
-            growth.add(classify_growth(trained / max(evaluated, 1e-9), dropout))
-    return np.float64(growth.pop() if len(growth) == 1 else 0)
+            ranges[only] = [np.ptp(run(module, 0 * x, mode), axis=-1).max() for mode in (False, True)]
+    return ranges
 
 
-def probe_encoder(cls):
-    """Return a function that measures an Encoder; `what` is "output", "learning", "fresh" or "dropout"."""
+def ask_encoder(cls, what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+    """Ask an Encoder; `what` is "output", "learning", "fresh" or "dropout"."""
+    sizes = depth, np.shape(x)[-1], num_heads, hidden_width
+    module, names = cls(*sizes), encoder_names(depth)
+    find_parameters(module, names)
+    if what in ("output", "learning"):
+        return ask_values(module, names, what, x, mask, seed)
+    if what == "fresh":
+        matrices = [find_parameter(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)]
+        firsts = [None if matrix is None else matrix.detach() for matrix in matrices]
+        return {"scales": initial_scales(module, names), "firsts": firsts}
+    without, module = module, cls(*sizes, dropout=dropout)
+    if any(any(load(each, names, seed)) for each in (without, module)):
+        return {"unknown": True}
+    many, blocks = tensor(x).repeat(10, 1, 1), []
 
-    def probe(what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
-        sizes = depth, np.shape(x)[-1], num_heads, hidden_width
-        module, names = cls(*sizes), encoder_names(depth)
-        find_parameters(module, names)
-        if what in ("output", "learning"):
-            return measure_values(module, names, what, x, mask, seed)
-        if what == "fresh":
-            first, *rest = [
-                find_parameter(module, f"blocks.{index}.feed_forward.expand.weight") for index in range(depth)
-            ]
-            apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
-            return measure_initial(module, names) | {"blocks_start_different": np.bool_(min(apart))}
-        without, module = module, cls(*sizes, dropout=dropout)
-        if any(any(load(each, names, seed)) for each in (without, module)):
-            unknown = dict(
-                evaluation_is_the_same_with_and_without_dropout=NONE,
-                the_stream_keeps_all_its_numbers_in_training=NONE,
-                blocks_have_equal_dropout=NONE,
-            )
-            unknown |= dict(kept_numbers_are_scaled_up=NONE, a_gradient_reaches_every_block_in_training=NONE)
-            return {"training_differs_from_evaluation": np.full(depth, NONE)} | unknown
-        many, moves, plain = tensor(x).repeat(10, 1, 1), [], []
+    def set_branches(only):
+        for each in (without, module):
+            for index in range(depth):
+                uniform_attention(each, f"blocks.{index}.attention.", float(index == only))
+                constant_feed_forward(each, f"blocks.{index}.feed_forward.", float(index == only))
 
-        def set_branches(only):
-            for each in (without, module):
-                for index in range(depth):
-                    uniform_attention(each, f"blocks.{index}.attention.", float(index == only))
-                    constant_feed_forward(each, f"blocks.{index}.feed_forward.", float(index == only))
-
-        set_branches(None)
-        stream_only = run(module, many, False)
-        intact = equal(stream_only, run(module, many, True))
-        for index in range(depth):
-            set_branches(index)
-            evaluated, trained = run(module, many, False), run(module, many, True)
-            moves.append(0.0 if equal(evaluated, trained) else float(np.abs(evaluated - trained).mean()))
-            plain.append(plain_in_evaluation(module, without, many))
-        biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
-        more = many.repeat(5, 1, 1)  # with a dropout of 0.9 on the stream, chance decides which tokens get a gradient
-        return {
-            "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
-            "evaluation_is_the_same_with_and_without_dropout": np.bool_(min(plain)),
-            "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
-            "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # a margin of seven standard errors
-            "kept_numbers_are_scaled_up": growth_in(module, many, depth, stream_only, dropout) if intact else NONE,
-            "a_gradient_reaches_every_block_in_training": np.bool_(
-                all_get_gradients(cls(*sizes, dropout=0.9), more, biases)
-            )
-            if intact
-            else NONE,
-        }
-
-    return probe
+    set_branches(None)
+    stream_only = [run(module, many, training) for training in (False, True)]
+    last_norm = [find_parameter(module, f"norm.{name}").detach().clone() for name in NORM]
+    for index in range(depth):
+        set_branches(index)
+        blocks.append({"trained": run(module, many, True), "evaluated": evaluated(module, without, many)})
+    biases = [f"blocks.{index}.feed_forward.contract.bias" for index in range(depth)]
+    more = many.repeat(5, 1, 1)  # with a dropout of 0.9 on the stream, chance decides which tokens get a gradient
+    return {
+        "stream_only": stream_only,
+        "last_norm": last_norm,
+        "blocks": blocks,
+        "growth": ask_growth(module, many, depth),
+        "reached": reached(cls(*sizes, dropout=0.9), more, biases),
+    }
 
 
-def probe_rope(rope):
-    """Turn a function of tensors into a function of arrays; with "gradient" as its last argument, a gradient must flow."""
+def read_encoder(measured, what, x, depth, num_heads, hidden_width, mask=None, dropout=0.0, seed=0):
+    """Return the results that are compared."""
+    if what == "fresh":
+        first, *rest = measured["firsts"]
+        apart = [first is not None and other is not None and not torch.equal(first, other) for other in rest]
+        return read_initial(measured) | {"blocks_start_different": np.bool_(min(apart))}
+    if what != "dropout":
+        return read_values(measured, what, x)
+    if "unknown" in measured:
+        unknown = dict(
+            evaluation_is_the_same_with_and_without_dropout=NONE,
+            the_stream_keeps_all_its_numbers_in_training=NONE,
+            blocks_have_equal_dropout=NONE,
+        )
+        unknown |= dict(kept_numbers_are_scaled_up=NONE, a_gradient_reaches_every_block_in_training=NONE)
+        return {"training_differs_from_evaluation": np.full(depth, NONE)} | unknown
+    pairs = [of_one_shape(block["evaluated"][-1], block["trained"]) for block in measured["blocks"]]
+    moves = [0.0 if equal(*pair) else float(np.abs(pair[0] - pair[1]).mean()) for pair in pairs]
+    intact, growth = equal(*measured["stream_only"]), NONE
+    if intact:
+        many = F.layer_norm(torch.tensor(np.tile(x, (10, 1, 1)), dtype=torch.float64), np.shape(x)[-1:]).numpy()
+        scale, shift, _ = of_one_shape(*(np.asarray(each, float) for each in measured["last_norm"]), many[0, 0])
+        factors = {float(classify_growth(t / max(e, 1e-9), dropout)) for e, t in measured["growth"]}
+        plain_stream = equal(measured["stream_only"][0], many * scale + shift)  # another check judges the stream itself
+        growth = np.float64(1 if not plain_stream else factors.pop() if len(factors) == 1 else 0)
+    return {
+        "training_differs_from_evaluation": np.array([move > 0 for move in moves]),
+        "evaluation_is_the_same_with_and_without_dropout": np.bool_(
+            all(all_equal(block["evaluated"]) for block in measured["blocks"])
+        ),
+        "the_stream_keeps_all_its_numbers_in_training": np.bool_(intact),
+        "blocks_have_equal_dropout": np.bool_(max(moves) <= 1.4 * min(moves)),  # a margin of seven standard errors
+        "kept_numbers_are_scaled_up": growth,
+        "a_gradient_reaches_every_block_in_training": np.bool_((measured["reached"] > 0).all()) if intact else NONE,
+    }
 
-    def turn(x, positions, *others):
-        asked = "gradient" in others
-        given = tensor(x).requires_grad_(asked).clone()
-        turned = rope(given, tensor(positions), *(other for other in others if other != "gradient"))
-        x[...] = given.detach().numpy()  # the caller must see a change in place
-        if asked and isinstance(turned, Tensor) and not turned.requires_grad:
-            raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
-        return {"turned": turned}
 
-    return turn
+def ask_rope(rope, x, positions, *others):
+    """Call a function of tensors with arrays; with "gradient" as its last argument, a gradient must flow."""
+    asked = "gradient" in others
+    given = tensor(x).requires_grad_(asked).clone()
+    turned = rope(given, tensor(positions), *(other for other in others if other != "gradient"))
+    x[...] = given.detach().numpy()  # the caller must see a change in place
+    if asked and isinstance(turned, Tensor) and not turned.requires_grad:
+        raise RuntimeError("no gradient flows through the result. Do you leave PyTorch, or detach something?")
+    return {"turned": turned}

@@ -1,4 +1,4 @@
-"""Measure repaired blocks: which parts of them work, and whether a stack of them keeps its size and learns."""
+"""Ask for repaired blocks. Read which parts of them work, and whether a stack of them keeps its size and learns."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attention_tests.encoder import NONE, call, scales_fit, slopes
+from attention_tests.encoder import NONE, call, initial_scales, scales_fit, slopes
 from attention_tests.parameters import find_parameter
 
 PARTS = ["attention.in_proj_weight", "attention.in_proj_bias", "attention.out_proj.weight", "attention.out_proj.bias"]
@@ -92,55 +92,85 @@ def measure_learning(copies, seed):
     }
 
 
+def ask_repair(repair, make_block, what, sizes, num_heads, hidden_width, depth, seed=0):
+    """Make broken blocks, repair them, and return what each of them is made of, with its output."""
+    x, blocks = tokens(sizes, seed), []
+    for _ in range(depth):
+        before = make_block(x.shape[-1], num_heads, hidden_width)
+        after = repair(before)
+        if not isinstance(after, nn.Module):
+            raise TypeError(f"repair returned {type(after).__name__}; expected the block. Does it end with return?")
+        blocks.append((after, after is before))
+    return [{"same": same} | made_of(block, x) for block, same in blocks]
+
+
+def tokens(sizes, seed):
+    """Draw tokens of these sizes, (B, N, D)."""
+    return torch.randn(*map(int, sizes), generator=torch.Generator().manual_seed(seed))
+
+
+def made_of(block, x):
+    """Return the parameters of a block that its function needs, which of them learn, and its output."""
+    names = [*PARTS, *(f"{part}.{name}" for part in NORMS for name in ("scale", "shift"))]
+    parameters = {name: find_parameter(block, name) for name in names}
+    lost = [name for name in PARTS if parameters[name] is None]
+    if lost:
+        raise AttributeError(f"the block no longer has {lost[0]}")
+    require_width(parameters["feed_forward.0.weight"], x.shape[-1])
+    scales = [parameters[f"{part}.scale"] for part in NORMS]
+    with torch.no_grad():
+        output = call(block, x)
+    return {
+        "parameters": {name: each.detach() for name, each in parameters.items() if each is not None},
+        "learning": {name: each.requires_grad for name, each in parameters.items() if each is not None},
+        "all_learn": all(each.requires_grad for each in block.parameters()),
+        "shares_a_norm": scales[0] is not None and scales[0] is scales[1],
+        "scales": initial_scales(block, PARTS),
+        "output": output,
+    }
+
+
+def require_width(first, width):
+    """Refuse a layer of another width than the block's: a layer of a huge width would fill the memory."""
+    if first.shape[1] != width:
+        raise ValueError(f"feed_forward.0 takes {first.shape[1]} components, but the block was made for {width}")
+
+
+NORMS = "norm_attention", "norm_feed_forward"
+WORKING_PARTS = list(itertools.product((True, False), repeat=3))  # two norms, the batch axis; a right block comes first
+
+
 def sound_copy(block, num_heads, width):
-    """Return PyTorch's encoder layer with the parameters of a block, for tokens of this width."""
-    parameters = {name: find_parameter(block, name) for name in PARTS}
-    if None in parameters.values():
-        raise AttributeError(f"the block no longer has {next(n for n, p in parameters.items() if p is None)}")
-    hidden_width, own_width = parameters["feed_forward.0.weight"].shape
-    if own_width != width:  # a layer of a huge width would fill the memory
-        raise ValueError(f"feed_forward.0 takes {own_width} components, but the block was made for {width}")
+    """Return PyTorch's encoder layer with the parameters of a block."""
+    parameters, learning = block["parameters"], block["learning"]
+    require_width(parameters["feed_forward.0.weight"], width)
+    hidden_width = len(parameters["feed_forward.0.weight"])
     copy = nn.TransformerEncoderLayer(width, num_heads, hidden_width, 0.0, "gelu", norm_first=True, batch_first=True)
     own = dict(copy.named_parameters())
+    pairs = list(zip(PARTS, TORCH_PARTS))
+    for part, norm in zip(NORMS, ("norm1", "norm2")):
+        pairs += [(f"{part}.scale", f"{norm}.weight"), (f"{part}.shift", f"{norm}.bias")]
     with torch.no_grad():
-        for name, torch_name in zip(PARTS, TORCH_PARTS):
-            own[torch_name].copy_(parameters[name])
-            own[torch_name].requires_grad_(parameters[name].requires_grad)
-        for part, target in (("norm_attention", copy.norm1), ("norm_feed_forward", copy.norm2)):
-            for name, to in (("scale", target.weight), ("shift", target.bias)):
-                value = find_parameter(block, f"{part}.{name}")
-                if value is not None and value.shape == to.shape:
-                    to.copy_(value)
-                    to.requires_grad_(value.requires_grad)
+        for name, torch_name in pairs:
+            if name in PARTS or (name in parameters and parameters[name].shape == own[torch_name].shape):
+                own[torch_name].copy_(parameters[name])
+                own[torch_name].requires_grad_(learning[name])
     return copy
-
-
-WORKING_PARTS = list(itertools.product((True, False), repeat=3))  # two norms, the batch axis; a right block comes first
 
 
 def only_normalise(block):
     """Do the norms start near scale 1 and shift 0?"""
-    off = [
-        float((value.detach() - start).abs().max())
-        for part in ("norm_attention", "norm_feed_forward")
-        for name, start in (("scale", 1), ("shift", 0))
-        if (value := find_parameter(block, f"{part}.{name}")) is not None
-    ]
+    starts = {f"{part}.{name}": start for part in NORMS for name, start in (("scale", 1), ("shift", 0))}
+    values = block["parameters"]
+    off = [float((values[name] - start).abs().max()) for name, start in starts.items() if name in values]
     return max(off, default=0) < 0.9
-
-
-def shares_a_norm(block):
-    """Do both parts read the result of the same norm? Without scale and shift, this makes no difference."""
-    one, other = (find_parameter(block, f"{part}.scale") for part in ("norm_attention", "norm_feed_forward"))
-    return one is not None and one is other
 
 
 def faults_left(block, num_heads, x):
     """Return which parts work (two norms, the batch axis), and PyTorch's layer with the faults that remain."""
-    copy = sound_copy(block, num_heads, x.shape[-1])
+    copy, output = sound_copy(block, num_heads, x.shape[-1]), block["output"]
     norms = copy.norm1, copy.norm2
     with torch.no_grad():
-        output = call(block, x)
         for state in WORKING_PARTS:
             copy.norm1, copy.norm2 = (norm if works else nn.Identity() for norm, works in zip(norms, state))
             copy.self_attn.batch_first = state[2]
@@ -150,52 +180,35 @@ def faults_left(block, num_heads, x):
     return None, copy
 
 
-def repaired(repair, make_block, sizes):
-    """Make a broken block and repair it. Return the result, and whether it is the block that was given."""
-    before = make_block(*sizes)
-    after = repair(before)
-    if not isinstance(after, nn.Module):
-        raise TypeError(f"repair returned {type(after).__name__}; expected the block. Does it end with return?")
-    return after, after == before
-
-
-def probe_repair(repair, make_block):
-    """Return a function that makes broken blocks with `make_block`, repairs them with `repair`, and measures them.
-
-    `what` is "block", "tokens", "activations", "gradients" or "loss"; `sizes` are the sizes of the tokens, (B, N, D).
-    """
-
-    def probe(what, sizes, num_heads, hidden_width, depth, seed=0):
-        sizes = [int(size) for size in sizes]
-        x = torch.randn(*sizes, generator=torch.Generator().manual_seed(seed))
-        blocks, sames = zip(*(repaired(repair, make_block, (sizes[-1], num_heads, hidden_width)) for _ in range(depth)))
-        states, copies = zip(*(faults_left(block, num_heads, x) for block in blocks))
-        state = states[0] if len(set(states)) == 1 else None
-        if what == "block":
-            norms = (NONE, NONE) if not all(sames) else state[:2] if state else (-1, -1)
-            return {
-                "returned_block_is_the_given_one": np.bool_(all(sames)),
-                "norms_that_work": np.array(norms),
-                "norms_only_normalise": np.bool_(all(map(only_normalise, blocks))),
-                "sub_layers_have_separate_norms": np.bool_(not any(map(shares_a_norm, blocks))),
-            }
-        if what == "tokens":
-            return {"attention_is_within_one_image": np.array(state[2] if state else -1)}
-        if what == "loss":
-            return measure_learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
-        unknown = "activations_keep_their_size", "gradients_reach_all", "gradients_keep_their_size"
-        measured = measure_stream(copies, x) if state else dict.fromkeys(unknown, NONE)
-        firsts = [find_parameter(block, PARTS[4]).detach() for block in blocks]
-        if what == "activations":
-            apart = all(float(first.std()) > 0 for first in firsts)
-            apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
-            fits = [scales_fit(block, PARTS) for block in blocks]
-            return {
-                "activations_keep_their_size": measured["activations_keep_their_size"],
-                "initial_parameters_fit_the_number_of_inputs": np.array(False if False in fits else min(fits)),
-                "each_block_has_its_own_parameters": np.bool_(apart),
-            }
-        nothing_is_frozen = np.bool_(all(p.requires_grad for block in blocks for p in block.parameters()))
-        return {"nothing_is_frozen": nothing_is_frozen} | {name: measured[name] for name in unknown[1:]}
-
-    return probe
+def read_repair(blocks, what, sizes, num_heads, hidden_width, depth, seed=0):
+    """Return the results that are compared; `what` is "block", "tokens", "activations", "gradients" or "loss"."""
+    x = tokens(sizes, seed)
+    states, copies = zip(*(faults_left(block, num_heads, x) for block in blocks))
+    state = states[0] if len(set(states)) == 1 else None
+    if what == "block":
+        sames = all(block["same"] for block in blocks)
+        norms = (NONE, NONE) if not sames else state[:2] if state else (-1, -1)
+        return {
+            "returned_block_is_the_given_one": np.bool_(sames),
+            "norms_that_work": np.array(norms),
+            "norms_only_normalise": np.bool_(all(map(only_normalise, blocks))),
+            "sub_layers_have_separate_norms": np.bool_(not any(block["shares_a_norm"] for block in blocks)),
+        }
+    if what == "tokens":
+        return {"attention_is_within_one_image": np.array(state[2] if state else -1)}
+    if what == "loss":
+        return measure_learning(copies[:2], seed) if state else {"first_loss_is_near_chance": NONE, "learns": NONE}
+    unknown = "activations_keep_their_size", "gradients_reach_all", "gradients_keep_their_size"
+    measured = measure_stream(copies, x) if state else dict.fromkeys(unknown, NONE)
+    if what == "activations":
+        firsts = [block["parameters"][PARTS[4]] for block in blocks]
+        apart = all(float(first.std()) > 0 for first in firsts)
+        apart = apart and not any(torch.equal(firsts[0], other) for other in firsts[1:])
+        fits = [scales_fit(block["scales"]) for block in blocks]
+        return {
+            "activations_keep_their_size": measured["activations_keep_their_size"],
+            "initial_parameters_fit_the_number_of_inputs": np.array(False if False in fits else min(fits)),
+            "each_block_has_its_own_parameters": np.bool_(apart),
+        }
+    nothing_is_frozen = np.bool_(all(block["all_learn"] for block in blocks))
+    return {"nothing_is_frozen": nothing_is_frozen} | {name: measured[name] for name in unknown[1:]}

@@ -6,7 +6,7 @@ import sys
 from importlib.resources import files
 
 from attention_tests import VERSION
-from attention_tests.compare import UNWRITTEN, WrongAnswer, judge
+from attention_tests.compare import UNWRITTEN, WrongAnswer, asked, judge
 from attention_tests.departure import recorder_of, with_line
 from attention_tests.overwritten import overwritten
 
@@ -43,10 +43,10 @@ def silent_tests_of(stem):
             written: The answer, and what else its test needs.
         """
         exercise, passed[name] = exercises[name], "–"
-        probe, *measures = map(_found, exercise["probe"])
-        ask = (lambda: probe(*measures)(*written)) if measures else (lambda: probe(*written))
+        ask, *read = map(_found, exercise["ask"])
         try:
-            judge(ask(), exercise["names"], exercise["cases"], frozen["messages"], book=frozen["book"])
+            function = asked(ask, *read, *written) if read else ask(*written)  # a student's test is judged at once
+            judge(function, exercise["names"], exercise["cases"], frozen["messages"], book=frozen["book"])
         except Exception as error:
             if exercise["bonus"] and str(error).endswith(UNWRITTEN):
                 return print(f"{name} is a bonus: left unwritten, it costs nothing.")
@@ -54,7 +54,7 @@ def silent_tests_of(stem):
             if said:
                 raise WrongAnswer(f"{said}\n{error}", getattr(error, "mistake", None)) from None
             recorder = recorder_of(written[0], [each for each in frozen["answers"] if each != name])
-            raise with_line(error, ask, exercise["names"], recorder) from None
+            raise with_line(error, function, exercise["names"], recorder) from None
         passed[name] = "✓"
         print(f"{name} passes the visible tests. {exercise['untried']}".rstrip())
         shown = [f"{each} {mark}" for each, mark in passed.items() if mark == "✓" or not exercises[each]["bonus"]]

@@ -1,7 +1,7 @@
-"""Measure the answers of exercise 4: functions of tensors, two classes, an epoch of training, an evaluation.
+"""Ask the answers of exercise 4, functions of tensors and two classes, and read what they return.
 
-The hidden checks run it in the grader's process, where a student's module is a proxy
-(`autograder/sandbox/host/proxy.py`). The probes also judge what the functions of `measures` return.
+`ask_…` runs next to the answer and returns arrays; `read_…` makes the results that are compared.
+`vit_measures.py` asks `train_epoch` and `evaluate`.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_tests.parameters import find_parameter, find_parameters, summary_of
-from attention_tests.vit_measures import float_tensor, measure_evaluation, measure_training
+from attention_tests.vit_measures import float_tensor
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
 BLOCK += ["linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
@@ -26,18 +26,19 @@ def call_for_tensor(function, *arguments):
     return result
 
 
-def on_tensors(function):
-    """Turn a function of a tensor and numbers into a function of an array that returns its result by name."""
+def ask_tensors(function, name, array, *others):
+    """Call a function of a tensor and numbers with an array."""
+    given = float_tensor(array)
+    before = given.clone()
+    result = call_for_tensor(function, given, *others).detach()
+    if not torch.equal(given, before):
+        array[...] = given.numpy()  # the caller must see a change in place
+    return result
 
-    def run(name, array, *others):
-        given = float_tensor(array)
-        before = given.clone()
-        result = call_for_tensor(function, given, *others).detach()
-        if not torch.equal(given, before):
-            array[...] = given.numpy()  # the caller must see a change in place
-        return {name: result, "shape": np.array(result.shape)}  # two mistakes may differ only in the shape
 
-    return run
+def read_tensors(result, name, *_):
+    """Return the result by its name, and its shape: two mistakes may differ only in the shape."""
+    return {name: result, "shape": np.array(result.shape)}
 
 
 # ------------------------------------------------------------------------------------------- parameters and their values
@@ -112,7 +113,7 @@ def output_of(module, shapes, images, seed):
 
 
 def learned_by(module, shapes, images, seed):
-    """Return the count of learned numbers, the gradient of the images, two numbers for each parameter, and flags."""
+    """Return the count of learned numbers, the gradient of the images, two numbers for each parameter, and the images."""
     existing = load(module, shapes, seed)
     source = float_tensor(images).requires_grad_()
     given = source.clone()  # an answer may change it in place
@@ -125,7 +126,7 @@ def learned_by(module, shapes, images, seed):
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     summaries = [summary_of(None if p is None else p.grad) for p in parameters.values()]
     return {
-        "images_are_unchanged": np.bool_(unchanged),
+        "images_are_unchanged": given.detach().numpy(),
         "existing_parameters": existing,
         "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
         "gradient_of_the_images": blank * gradient.numpy(),
@@ -133,22 +134,31 @@ def learned_by(module, shapes, images, seed):
     }
 
 
-def probe_patch_embedding(cls):
-    """Return a function that measures a PatchEmbedding; `what` is "output", "learning", "parts" or "runs"."""
+def read_learned(measured, images):
+    """Return the results of `learned_by` that are compared."""
+    left = measured["images_are_unchanged"]
+    return measured | {"images_are_unchanged": np.bool_(np.array_equal(left, np.asarray(images, left.dtype)))}
 
-    def probe(what, images, sizes, seed=0):
-        module, shapes = cls(**sizes), shapes_of_projection(sizes)
-        if what == "runs":
-            return {"runs": np.bool_(call_for_tensor(module, float_tensor(images)).numel() > 0)}
-        if what == "parts":
-            parameters, others = find_parameters(module, shapes)
-            shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
-            counts = {"shape_of_weight": shape_of_weight, "shape_of_bias": shape_of_bias}
-            return counts | {"other_parameters": np.float64(len(others))}
-        measure = output_of if what == "output" else learned_by
-        return measure(module, shapes, images, seed)
 
-    return probe
+def ask_patch_embedding(cls, what, images, sizes, seed=0):
+    """Ask a PatchEmbedding; `what` is "output", "learning", "parts" or "runs"."""
+    module, shapes = cls(**sizes), shapes_of_projection(sizes)
+    if what == "runs":
+        return {"output": call_for_tensor(module, float_tensor(images)).detach()}
+    if what == "parts":
+        parameters, others = find_parameters(module, shapes)
+        shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
+        counts = {"shape_of_weight": shape_of_weight, "shape_of_bias": shape_of_bias}
+        return counts | {"other_parameters": np.float64(len(others))}
+    ask = output_of if what == "output" else learned_by
+    return ask(module, shapes, images, seed)
+
+
+def read_patch_embedding(measured, what, images, *_):
+    """Return the results that are compared."""
+    if what == "runs":
+        return {"runs": np.bool_(measured["output"].numel() > 0)}
+    return read_learned(measured, images) if what == "learning" else measured
 
 
 def fill(module, names, value=0.0):
@@ -178,7 +188,7 @@ def run(module, images, training=False):
 
 def equal(one, other):
     """Are two outputs equal, up to rounding?"""
-    return float(np.allclose(one, other, rtol=1e-4, atol=1e-5))
+    return float(one.shape == other.shape and np.allclose(one, other, rtol=1e-4, atol=1e-5))
 
 
 def gradient_of(module, name):
@@ -201,59 +211,74 @@ def effect_of(module, images, name, rows=slice(None)):
 
 
 def effects_of_positions(module, images):
-    """Return how far each position moves the output, and whether the class token moves it as the first or as all do."""
+    """Return how the class token, the first position, all positions, and each position move the output."""
     name = "position_embedding"
     position = find_parameter(module, name)
     count = 1 if position is None else position.numel() // position.shape[-1]
-    of_class_token = effect_of(module, images, "class_token")
-    own = [equal(of_class_token, effect_of(module, images, name, rows)) for rows in (slice(1), slice(None))]
-    sizes = [np.linalg.norm(effect_of(module, images, name, slice(row, row + 1))) for row in range(count)]
-    return np.array(sizes), own if of_class_token.any() else (1.0, 0.0)
+    effects = [effect_of(module, images, "class_token")]
+    effects += [effect_of(module, images, name, rows) for rows in (slice(1), slice(None))]
+    return {"moves": effects, "each": [effect_of(module, images, name, slice(row, row + 1)) for row in range(count)]}
 
 
 def gradients_of_positions(module):
-    """Return how large the gradient of each position is, and whether the class token has that of the first or of all."""
+    """Return the directions of the gradients of the class token, the first position and all, and each gradient."""
     of_positions, of_class_token = (gradient_of(module, n) for n in ("position_embedding", "class_token"))
+    # only directions: another check judges lengths
     sums = [F.normalize(gradient, dim=0) for gradient in (of_class_token.sum(0), of_positions[0], of_positions.sum(0))]
-    own = [equal(sums[0], direction) for direction in sums[1:]]  # only directions: another check judges lengths
-    own = own if of_class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
-    return of_positions.norm(dim=-1).numpy(), own
+    return {"moves": [each.numpy() for each in sums], "each": list(of_positions.numpy())}
 
 
-def positions_of(module, shapes, images, seed):
-    """Measure which positions change the output, which one the class token has, and whether patches and images matter."""
+def ask_positions(module, shapes, images, seed):
+    """Return which positions move the output, and the outputs of changed images."""
     existing = load(module, shapes, seed)
     module.eval()
     images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
     output = call_for_tensor(module, images.clone())
     backward(output)
-    sizes, own = gradients_of_positions(module) if output.requires_grad else effects_of_positions(module, images)
+    moves = gradients_of_positions(module) if output.requires_grad else effects_of_positions(module, images)
     changed = images.clone()
     changed[0] = changed[0].flip(-1) + 1
-    before, moved, same = (run(module, x) for x in (images, changed, images[:1].expand(len(images), -1, -1, -1)))
+    inputs = {"before": images, "moved": changed, "same": images[:1].expand(len(images), -1, -1, -1)}
+    inputs["rolled"] = images.roll((side, side), (-2, -1))
+    return {"existing_parameters": existing} | moves | {name: run(module, x) for name, x in inputs.items()}
+
+
+def read_positions(measured):
+    """Return which positions change the output, which one the class token has, and whether patches and images matter."""
+    class_token, first, every = measured["moves"]
+    own = [equal(class_token, other) for other in (first, every)]
+    own = own if class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
+    sizes = np.array([np.linalg.norm(each) for each in measured["each"]])
+    before, moved, same = (measured[name] for name in ("before", "moved", "same"))
     return {
-        "existing_parameters": existing,
+        "existing_parameters": measured["existing_parameters"],
         "positions_that_change_the_output": sizes > 1e-5 * max(sizes.max(), 1e-9),
         "class_token_has_the_first_position": np.bool_(own[0]),
         "class_token_has_all_positions": np.bool_(own[1]),
-        "the_output_changes_when_patches_change_places": np.bool_(
-            not equal(before, run(module, images.roll((side, side), (-2, -1))))
-        ),
+        "the_output_changes_when_patches_change_places": np.bool_(not equal(before, measured["rolled"])),
         "the_output_changes_with_the_image": np.bool_(not equal(moved[0], before[0])),
         "an_image_keeps_its_output_when_another_image_changes": np.bool_(
-            equal(moved[1:], before[1:]) and equal(same, same[:1])
+            equal(moved[1:], before[1:]) and equal(same, np.broadcast_to(same[:1], same.shape))
         ),
     }
 
 
-def token_has_dropout(module, shapes, depth, images, seed):
-    """Does dropout act on the token that is read? Try tokens that are only positions, then only the class token."""
+def ask_token(module, shapes, depth, images, seed):
+    """For tokens that are only positions, and then only the class token: return evaluation, training, and nothing at all."""
+    results = []
     for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
         load(module, shapes, seed)
         fill(module, [*zeros, *branches(depth)])
-        evaluated, trained = run(module, images), run(module, images, True)
+        outputs = [run(module, images), run(module, images, True)]
         fill(module, ["position_embedding", "class_token"])
-        if not equal(evaluated, run(module, images)):
+        results.append([*outputs, run(module, images)])
+    return results
+
+
+def token_has_dropout(results):
+    """Does dropout act on the token that is read?"""
+    for evaluated, trained, nothing in results:
+        if not equal(evaluated, nothing):
             return 1 - equal(evaluated, trained)
     return 1.0  # neither of them is read; another check judges that
 
@@ -263,11 +288,12 @@ def nearest_factor(factor):
     return min((0, 0.7, 1, 1.43, 1.7, 2.04, 2.7, 3.33), key=lambda known: abs(factor - known))
 
 
-def measure_dropout(module, shapes, depth, images, seed, parts):
-    """Measure a dropout of 0.3 on these parts, which add the same small number to each component of the class token.
+def ask_dropout_of(module, shapes, depth, images, seed, parts):
+    """Ask for a dropout of 0.3 on these parts, which add the same small number to each component of the class token.
 
     Everything else is 0. The number is so small, compared with the eps of the last norm, that this norm hardly rescales it.
     So the output shows by which factor training multiplies the numbers that it keeps.
+    Return the output in training, and in an evaluation without the first of these numbers, which shows their size.
     """
     load(module, shapes, seed)
     fill(module, [*EMBEDDED, "position_embedding", *branches(depth), "encoder.norm.bias", "head.bias"])
@@ -281,10 +307,15 @@ def measure_dropout(module, shapes, depth, images, seed, parts):
     existing = [find_parameter(module, name) for name in parts if find_parameter(module, name) is not None]
     with torch.no_grad():
         for part in existing:
-            part[..., 0] = 0  # then an evaluation shows the size of the number after the norm
-    unit = max(np.ptp(run(module, images[:32]), axis=-1).max(), 1e-9)
-    trained = trained / unit
-    once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and existing)
+            part[..., 0] = 0
+    return {"trained": trained, "without_first": run(module, images[:32]), "parts": len(existing)}
+
+
+def read_dropout_of(measured):
+    """Return whether and how dropout acts, for each number of the output."""
+    unit = max(np.ptp(measured["without_first"], axis=-1).max(), 1e-9)
+    trained = measured["trained"] / unit
+    once = bool((np.sum(np.diff(np.sort(trained)) > 1e-3, axis=-1) <= 1).all() and measured["parts"])
     zeros = trained < -1e-3  # dropped numbers are below the mean
     return {
         "reach_the_classifier": np.bool_(unit > 1e-9),
@@ -296,59 +327,76 @@ def measure_dropout(module, shapes, depth, images, seed, parts):
     }
 
 
-def dropout_of(cls, shapes, sizes, images, dropout, seed):
-    """Measure where dropout acts: on the tokens with their positions, in the encoder, and only in training."""
+def ask_dropout(cls, shapes, sizes, images, dropout, seed):
+    """Return the outputs that show where dropout acts: on the tokens with their positions, and in the encoder."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
     images = float_tensor(images).repeat(8, 1, 1, 1)
     # A module that we cannot fill completely may hold random numbers that we cannot copy.
     all_filled = load(module, shapes, seed)[:-1].all()
     without.load_state_dict(module.state_dict(), strict=False)
     evaluated = [run(module, images) for _ in range(2)]
-    plain = run(without, images) if all_filled else evaluated[1]
+    evaluated.append(run(without, images) if all_filled else evaluated[1])
     fill(module, (*EMBEDDED, "position_embedding"))  # the tokens are 0, with and without dropout
-    encoder_has_dropout = 1 - equal(run(module, images), run(module, images, True))
+    encoder = [run(module, images, training) for training in (False, True)]
     fill(module, [*branches(sizes["depth"]), "encoder.norm.weight"])  # the head reads only the norm's bias
-    unchanged_after_encoder = equal(run(module, images), run(module, images, True))
-    many, dropouts = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1), {}
-    for name, parts in (("tokens", TOKEN), ("encoder_outputs", ("encoder.blocks.0.self_attn.out_proj.bias",))):
-        measured = measure_dropout(module, shapes, sizes["depth"], many, seed, parts)
-        dropouts |= {f"{name}_{what}": value for what, value in measured.items()}
+    after_encoder = [run(module, images, training) for training in (False, True)]
+    many = images[:1].expand(2000 // sizes["num_classes"], -1, -1, -1)
+    of_parts = {"tokens": TOKEN, "encoder_outputs": ("encoder.blocks.0.self_attn.out_proj.bias",)}
     return {
-        "evaluation_is_the_same_with_and_without_dropout": np.bool_(
-            equal(evaluated[0], plain) and equal(evaluated[1], plain)
-        ),
-        "encoder_has_dropout": np.bool_(encoder_has_dropout),
-        "no_dropout_after_the_encoder": np.bool_(unchanged_after_encoder),
-        "tokens_have_dropout": np.bool_(token_has_dropout(module, shapes, sizes["depth"], images, seed)),
+        "evaluated": evaluated,
+        "encoder": encoder,
+        "after_encoder": after_encoder,
+        "token": ask_token(module, shapes, sizes["depth"], images, seed),
+        "parts": {
+            name: ask_dropout_of(module, shapes, sizes["depth"], many, seed, parts) for name, parts in of_parts.items()
+        },
+    }
+
+
+def read_dropout(measured):
+    """Return where dropout acts, and that it acts only in training."""
+    *evaluated, plain = measured["evaluated"]
+    dropouts = {
+        f"{name}_{what}": value
+        for name, outputs in measured["parts"].items()
+        for what, value in read_dropout_of(outputs).items()
+    }
+    return {
+        "evaluation_is_the_same_with_and_without_dropout": np.bool_(all(equal(each, plain) for each in evaluated)),
+        "encoder_has_dropout": np.bool_(1 - equal(*measured["encoder"])),
+        "no_dropout_after_the_encoder": np.bool_(equal(*measured["after_encoder"])),
+        "tokens_have_dropout": np.bool_(token_has_dropout(measured["token"])),
         **dropouts,
     }
 
 
-def probe_vit(cls):
-    """Return a function that measures a ViT.
+def ask_vit(cls, what, images, sizes, seed=0, dropout=0.0):
+    """Ask a ViT; `what` is "output", "parts", "defaults", "reading", "positions", "learning" or "dropout"."""
+    shapes = shapes_of_vit(sizes)
+    if what == "dropout":
+        return ask_dropout(cls, shapes, sizes, images, dropout, seed)
+    module = cls() if what == "defaults" else cls(**sizes)
+    if what in ("parts", "defaults"):
+        return parts_of(module, shapes, sizes["depth"])
+    if what == "reading":
+        # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. This norm
+        # removes a position of equal numbers, whether the position is added or multiplied.
+        existing = load(module, shapes, seed)
+        fill(module, branches(sizes["depth"]))
+        fill(module, ["position_embedding"], 0.5)
+        output = one_or_nan(existing) * run(module, float_tensor(images))
+        return {"existing_parameters": existing, "output": output, "shape": np.array(output.shape)}
+    ask = {"output": output_of, "positions": ask_positions, "learning": learned_by}[what]
+    return ask(module, shapes, images, seed)
 
-    `what` is "output", "parts", "defaults", "reading", "positions", "learning" or "dropout".
-    """
 
-    def probe(what, images, sizes, seed=0, dropout=0.0):
-        shapes = shapes_of_vit(sizes)
-        if what == "dropout":
-            return dropout_of(cls, shapes, sizes, images, dropout, seed)
-        module = cls() if what == "defaults" else cls(**sizes)
-        if what in ("parts", "defaults"):
-            return parts_of(module, shapes, sizes["depth"])
-        if what == "reading":
-            # Attention and feed-forward networks add nothing, so the tokens go only through the last norm. This norm
-            # removes a position of equal numbers, whether the position is added or multiplied.
-            existing = load(module, shapes, seed)
-            fill(module, branches(sizes["depth"]))
-            fill(module, ["position_embedding"], 0.5)
-            output = one_or_nan(existing) * run(module, float_tensor(images))
-            return {"existing_parameters": existing, "output": output, "shape": np.array(output.shape)}
-        measure = {"output": output_of, "positions": positions_of, "learning": learned_by}[what]
-        return measure(module, shapes, images, seed)
-
-    return probe
+def read_vit(measured, what, images, *_):
+    """Return the results that are compared."""
+    if what == "dropout":
+        return read_dropout(measured)
+    if what == "positions":
+        return read_positions(measured)
+    return read_learned(measured, images) if what == "learning" else measured
 
 
 def parts_of(module, shapes, depth):
@@ -386,8 +434,8 @@ def loss_and_accuracy(result):
     return {name: np.float64(float(number)) for name, number in zip(("loss", "accuracy"), numbers)}
 
 
-def judge_training(measured, what, images, labels, *_):
-    """Judge an epoch by its result, by the model's parameters and mode, or by whether a network learned its images."""
+def read_training(measured, what, images, labels, *_):
+    """Read an epoch by its result, by the model's parameters and mode, or by whether a network learned its images."""
     if what == "overfit":
         right = (measured["scores"].argmax(dim=-1) == torch.tensor(np.array(labels))).double().mean()
         return {"over_95_per_cent_of_64_images_are_right_after_30_epochs": np.bool_(float(right) > 0.95)}
@@ -401,8 +449,8 @@ def judge_training(measured, what, images, labels, *_):
     }
 
 
-def judge_evaluation(measured, what, *_):
-    """Judge an evaluation by its result, or by which parts of the model it left unchanged, in each mode."""
+def read_evaluation(measured, what, *_):
+    """Read an evaluation by its result, or by which parts of the model it left unchanged, in each mode."""
     if what == "means":
         return loss_and_accuracy(measured["result"])
     if not all(each["rows"] for each in measured):
@@ -418,13 +466,3 @@ def judge_evaluation(measured, what, *_):
         "gradients_stay_switched_on": np.bool_(all(each["after"]["switched_on"] for each in measured)),
         "graph_is_built": np.bool_(any(each["graph"] for each in measured)),
     }
-
-
-def probe_train_epoch(train_epoch, measure=measure_training):
-    """Return a function that measures `train_epoch`; `what` is "steps", "means" or "overfit"."""
-    return lambda *arguments: judge_training(measure(train_epoch, *arguments), *arguments)
-
-
-def probe_evaluate(evaluate, measure=measure_evaluation):
-    """Return a function that measures `evaluate`; `what` is "means" or "unchanged"."""
-    return lambda *arguments: judge_evaluation(measure(evaluate, *arguments), *arguments)

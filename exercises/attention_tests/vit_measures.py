@@ -1,8 +1,4 @@
-"""Make models, batches and optimizers where a student's function runs, because they cannot be sent to its process.
-
-Hidden checks send this file to the sandbox, where it runs again for each call. It decides nothing, and returns
-measurements.
-"""
+"""Ask `train_epoch` and `evaluate`: make models, batches and optimizers next to the answer, and return measurements."""
 
 import numpy as np
 import torch
@@ -87,7 +83,7 @@ def parameters_of(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def measure_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
+def ask_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
     """Train a small model for an epoch; return its steps, parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
         return {"scores": overfit_network(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
@@ -101,7 +97,7 @@ def measure_training(train_epoch, what, images, labels, sizes, kind, classes, ra
     return noted | {"training": model.training}
 
 
-def measure_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
+def ask_evaluation(evaluate, what, images, labels, sizes, kind, classes, seed):
     """Evaluate a small model; return the result, or the states before and after an evaluation in each mode."""
     model = model_by_mode(np.shape(images)[1:], classes, seed)
     try:

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import wrong_programs
-from attention_tests import debugging as probes
+from attention_tests import debugging as trial
 from attention_tests.compare import WrongAnswer, judge
 from conftest import FIRST_SEED_SOON, assignment_of, lost, setup_of, soon
 from in_kernel import REACH
@@ -80,7 +80,7 @@ def test_program_that_is_repaired_passes_however_it_is_written(name: str, seed: 
     assert len(set(right.values())) == len(right) >= 3
     for what, program in right.items():
         assert lost(each, program, seed) == {}, what
-        judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
+        judge(each.of_arrays(program), each.names, each.visible_cases(), catalogue.MESSAGES)
 
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
@@ -92,7 +92,7 @@ def test_wrong_program_from_outside_loses_both_points(name: str, program: Callab
     assert found.keys() == each.stages.keys()
     assert set(found.values()) == {None}
     with pytest.raises(AssertionError):
-        judge(each.probe(program), each.names, each.visible_cases(), catalogue.MESSAGES)
+        judge(each.of_arrays(program), each.names, each.visible_cases(), catalogue.MESSAGES)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -100,7 +100,7 @@ def test_visible_test_shows_the_symptom_and_names_no_fault(name: str) -> None:
     """Does the visible test say that the program is wrong, without the cause?"""
     each = PROGRAMS[name]
     with pytest.raises(AssertionError) as caught:
-        judge(each.probe(each.mistakes()[each.fault]), each.names, each.visible_cases(), catalogue.MESSAGES)
+        judge(each.of_arrays(each.mistakes()[each.fault]), each.names, each.visible_cases(), catalogue.MESSAGES)
     assert caught.value.mistake is None
     assert not re.search(r"M\d", str(caught.value))
 
@@ -176,8 +176,8 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
     assert f"There are {len(ATTEND)} right candidates" in notebook
     assert f"There are {len(WRONG)} wrong candidates" in notebook
     assert f"{len(ATTEND)} right attention functions, each written differently, and on {len(WRONG)} wrong ones" in page
-    assert f"you may call a candidate {probes.MAX_CALLS} times." in notebook
-    assert f"at most {probes.MAX_NUMBERS:,} numbers, and B · H may be at most {probes.MAX_HEADS}." in notebook
+    assert f"you may call a candidate {trial.MAX_CALLS} times." in notebook
+    assert f"at most {trial.MAX_NUMBERS:,} numbers, and B · H may be at most {trial.MAX_HEADS}." in notebook
     assert TEST_ATTENTION.untried_in_words == f"the {len(WRONG)} wrong attention functions that count"
     steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
     assert steps in notebook and steps in page
@@ -359,18 +359,18 @@ def test_candidate_refuses_what_it_was_not_made_for(arguments: tuple, said: str)
     """Does a candidate raise only a ValueError that says what it got, whatever is wrong with the arguments?"""
     for candidate in (*list(ATTEND.values())[:3], WRONG["M6"]):
         with pytest.raises(ValueError, match=said):
-            probes.limited(candidate)(*arguments)
+            trial.limited(candidate)(*arguments)
 
 
 def test_candidate_counts_its_calls_and_works_on_copies() -> None:
     """Can a candidate be called exactly as often as allowed, and do a test's tensors stay unchanged?"""
-    candidate, q = probes.limited(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
-    for _ in range(probes.MAX_CALLS):
+    candidate, q = trial.limited(ATTEND["answer"]), torch.ones(1, 1, 2, 2)
+    for _ in range(trial.MAX_CALLS):
         candidate(q, q, q)
     with pytest.raises(ValueError, match="200 times"):
         candidate(q, q, q)
     spoiling = student_tests.OF_MULTIHEAD["attend"].mistakes()["M15"]
-    probes.limited(spoiling)(q, q, q)
+    trial.limited(spoiling)(q, q, q)
     assert torch.equal(q, torch.ones(1, 1, 2, 2))
 
 
@@ -389,12 +389,12 @@ def test_trial_takes_any_error_for_a_refusal() -> None:
         pytest.fail("not equal")
 
     with pytest.raises(WrongAnswer, match=r"refuses 1 right candidates.*\nright: ours: Failed: not equal"):
-        probes.judge_trial(refuses, ({"ours": ATTEND["answer"]}, {}))
+        trial.judge_trial(refuses, ({"ours": ATTEND["answer"]}, {}))
 
 
 def test_given_candidates_are_what_they_are_called() -> None:
     """Does our test judge every candidate in the notebook as its name says, and does each wrong candidate run?"""
-    said = probes.try_out(answers.test_attention, answers.candidates_to_try())
+    said = trial.try_out(answers.test_attention, answers.candidates_to_try())
     assert all((text == "passes") == name.startswith("right") for name, text in said.items())
     assert sum(name.startswith("wrong") for name in said) == 8
 

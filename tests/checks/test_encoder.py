@@ -1,10 +1,8 @@
 """Exercise 3: cases, measures, messages about classes and repairs, and a wrong norm in the sandbox."""
 
-import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import nbformat
 import numpy as np
@@ -12,13 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_tests.compare import outcome
+from attention_tests.repair import steps_of_adam
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from wrong_answers import BlockOfUvA, repair_by_another_class
 
-from autograder.checks.encoder.exercises import EXERCISES, probes, repair_probes
+from autograder.checks.encoder.exercises import EXERCISES
 from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
@@ -40,9 +38,9 @@ def test_own_mutants_pass_every_shape_test() -> None:
     for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
         each = EXERCISES[name]
         arguments = next(case.arguments for _, case in cases_of(each, 0) if case.arguments[0] == "output")
-        right = outcome(each.probe(each.oracle), arguments, ())["arrays"]["output"]
+        right = outcome(each.of_arrays(each.oracle), arguments, ())["arrays"]["output"]
         for mistake, wrong in each.mistakes().items():
-            got = outcome(each.probe(wrong), arguments, ())
+            got = outcome(each.of_arrays(wrong), arguments, ())
             if "error" not in got and got["arrays"]["output"].shape == right.shape:
                 keep.add(mistake.split("/")[0])
     assert len(keep & OWN) >= 10
@@ -67,48 +65,6 @@ def test_post_norm_keeps_the_point_for_dropout() -> None:
 def test_repair_that_returns_another_class_gets_nothing() -> None:
     """Does a repair that returns another class get nothing, whatever that class does?"""
     assert lost_in("repair", repair_by_another_class).keys() == EXERCISES["repair"].stages.keys()
-
-
-def widen_the_first_layer() -> None:
-    """Give the first layer of a repaired block another width."""
-    block = answers.repair(BrokenBlock(8, 2, 12))
-    block.feed_forward[0].weight = torch.nn.Parameter(torch.zeros(1, 100))
-    repair_probes.faults_left(block, 2, torch.zeros(1, 3, 8))
-
-
-def lengthen_the_last_matrix() -> None:
-    """Give the last matrix of an attention another shape."""
-    block = answers.EncoderBlock(8, 2, 12)
-    block.attention.out.weight = torch.nn.Parameter(torch.zeros(100, 1))
-    probes.uniform_attention(block, "attention.", 1.0)
-
-
-def lengthen_the_first_layer() -> None:
-    """Give the first layer of a block another shape; here nothing calls that layer."""
-    block = answers.EncoderBlock(8, 2, 12)
-    block.feed_forward.expand.weight = torch.nn.Parameter(torch.zeros(100, 1))
-    block.forward = lambda x: x
-    probes.results_in_training(block, torch.zeros(1, 3, 8), 0)
-
-
-@pytest.mark.parametrize("try_it", [widen_the_first_layer, lengthen_the_last_matrix, lengthen_the_first_layer])
-def test_shapes_of_an_answer_do_not_grow_in_the_grader(try_it: Callable) -> None:
-    """Does the grader make nothing that grows with the square of a shape in a student's answer?"""
-
-    class Largest(TorchDispatchMode):
-        """Notes the size of the largest tensor made."""
-
-        found = 0
-
-        def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
-            made = function(*arguments, **(keywords or {}))
-            if isinstance(made, torch.Tensor):
-                self.found = max(self.found, made.numel())
-            return made
-
-    with Largest() as largest, contextlib.suppress(ValueError, RuntimeError):
-        try_it()
-    assert 100 <= largest.found < 1000
 
 
 def test_repair_that_stores_weights_gets_no_point_for_them() -> None:
@@ -143,7 +99,7 @@ def test_a_wrong_norm_costs_its_own_points_alone() -> None:
     }
 
 
-# -------------------------------------------------------------------------------------------------------- the probes
+# -------------------------------------------------------------------------------------------------------- the questions
 
 
 def test_a_class_with_other_names_is_told_so() -> None:
@@ -153,7 +109,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
         def __init__(self, width, hidden_width, dropout=0.0):
             super().__init__(nn.Linear(width, hidden_width), nn.GELU(), nn.Linear(hidden_width, width))
 
-    got = outcome(probes.probe_feed_forward(FeedForward), ("output", np.ones((1, 2, 3)), 4), ())
+    got = outcome(EXERCISES["FeedForward"].of_arrays(FeedForward), ("output", np.ones((1, 2, 3)), 4), ())
     assert got["error"] == "AttributeError"
     assert got["text"] == "there is no `expand`; the module has 0, 2"
 
@@ -165,7 +121,7 @@ def test_a_result_that_is_no_tensor_is_told_so() -> None:
         def forward(self, x):
             return super().forward(x), None
 
-    got = outcome(probes.probe_layer_norm(LayerNorm), ("output", np.ones((2, 3))), ())
+    got = outcome(EXERCISES["LayerNorm"].of_arrays(LayerNorm), ("output", np.ones((2, 3))), ())
     assert "tuple" in got["text"]
 
 
@@ -211,7 +167,7 @@ def test_steps_are_those_of_adam() -> None:
     """Do our steps move parameters as PyTorch's Adam does, also a parameter without a gradient?"""
     start = torch.tensor([1.0, -2.0, 0.5])
     ours, theirs = ([nn.Parameter(start.clone()), nn.Parameter(start.clone())] for _ in range(2))
-    step, adam = repair_probes.steps_of_adam(ours, 0.01), torch.optim.Adam(theirs, lr=0.01)
+    step, adam = steps_of_adam(ours, 0.01), torch.optim.Adam(theirs, lr=0.01)
     for power in range(1, 6):
         for parameters in (ours, theirs):
             (parameters[0] ** power).sum().backward()

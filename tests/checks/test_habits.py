@@ -93,6 +93,6 @@ def train_with_scaler(model, batches, optimizer):
 def test_right_answer_keeps_all_points(stem: str, name: str, answer: Callable) -> None:
     """Do answers with a list, the whole Jacobian, a closure and a scaler pass the visible and hidden tests?"""
     each = exercises_of(stem)[name]
-    judge(each.probe(answer), each.names, each.visible_cases(), {})
+    judge(each.of_arrays(answer), each.names, each.visible_cases(), {})
     with seeded(1):
         assert {stage: str(error) for stage, error in each.failures(answer, 1).items()} == {}

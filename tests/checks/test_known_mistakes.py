@@ -155,7 +155,7 @@ UNWANTED = {"class_token_has_all_positions", "graph_is_built", "missing_paramete
 def test_oracles_are_measured_as_sound(each: Exercise) -> None:
     """Does an oracle raise only if an error is due, and do PyTorch's own modules have every property of a sound answer?"""
     for stage, case in cases_of(each, 3):
-        right = outcome(each.probe(each.oracle), case.arguments, ())
+        right = outcome(each.of_arrays(each.oracle), case.arguments, ())
         assert ("error" in right) == (case.default_mistake == "M123" or case.name == "an odd width"), (
             stage,
             case.name,

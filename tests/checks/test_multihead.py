@@ -37,7 +37,7 @@ def test_new_mistakes_keep_every_shape() -> None:
     case = each.stages["weights"](np.random.default_rng(0))[0]
 
     def shapes(layer: type) -> dict[str, tuple[int, ...]]:
-        arrays = outcome(each.probe(layer), case.arguments, ()).get("arrays", {})
+        arrays = outcome(each.of_arrays(layer), case.arguments, ()).get("arrays", {})
         return {name: array.shape for name, array in arrays.items()}
 
     right = shapes(answers.MultiHeadAttention)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from attention_tests import vit as probes
 from attention_tests.compare import outcome
 from conftest import assignment_of, cases_of, lost
 
@@ -44,7 +43,7 @@ def test_clipping_at_one_does_not_show() -> None:
 
     for _, case in cases_of(EXERCISES["train_epoch"], 3):
         if case.arguments[0] != "overfit":
-            EXERCISES["train_epoch"].probe(train_epoch)(*case.arguments)
+            EXERCISES["train_epoch"].of_arrays(train_epoch)(*case.arguments)
     assert 0.1 < longest < 1
 
 
@@ -58,7 +57,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
             del self.class_token
 
     sizes = dict(image_size=4, patch_size=2, channels=1, num_classes=3, width=4, depth=1, num_heads=2, hidden_width=5)
-    got = outcome(probes.probe_vit(ViT), ("output", np.ones((1, 1, 4, 4)), sizes), ())
+    got = outcome(EXERCISES["ViT"].of_arrays(ViT), ("output", np.ones((1, 1, 4, 4)), sizes), ())
     assert got["error"] == "AttributeError"
     assert "class_token" in got["text"]
     assert "cls_token" in got["text"]
@@ -68,7 +67,7 @@ def test_a_class_with_other_names_is_told_so() -> None:
 def test_a_result_that_is_no_pair_of_numbers_is_told_so(result, told: str) -> None:
     """Does the error say what the function returned, and what was expected?"""
     case = next(case for _, case in cases_of(EXERCISES["evaluate"], 0) if case.arguments[0] == "means")
-    got = outcome(probes.probe_evaluate(lambda model, batches: result), case.arguments, ())
+    got = outcome(EXERCISES["evaluate"].of_arrays(lambda model, batches: result), case.arguments, ())
     assert got["error"] == "TypeError"
     assert told in got["text"]
 

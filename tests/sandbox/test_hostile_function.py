@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_tests import vit_measures as measures
+from attention_tests import vit_measures
 from attention_tests.compare import judge, outcome
 from in_kernel import error_of, function_of, reaching, told
 
@@ -200,16 +200,16 @@ def test_function_that_doubles_its_process_answers_once(start: Callable[..., Ker
         assert told(kernel, f"x{number} = {number}\nprint(x{max(0, number - 1)})") == max(0, number - 1)
 
 
-def test_measured_by_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
+def test_question_takes_no_name_of_the_notebook(start: Callable[..., Kernel]) -> None:
     """Does our file run next to the student's function, even if the notebook defines the same names?"""
     kernel = start()
-    kernel.run_cell("def measure_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
+    kernel.run_cell("def ask_evaluation(*_): return 'forged'\ndef evaluate(model, batches): return 1, 2")
     function = Function("evaluate", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 20.0))
     arguments = ("means", np.ones((2, 1, 2, 2)), np.array([0, 1]), np.array([2]), "list", 2, 0)
-    assert function.measured_by(measures.measure_evaluation, *arguments) == {"result": (1, 2)}
+    assert function.asked(vit_measures.ask_evaluation, *arguments) == {"result": (1, 2)}
     with pytest.raises(NameError, match="nobody is not defined"):
-        Function("nobody", lambda r, c: kernel.call(r | {"draw": 1}, c, 20.0)).measured_by(
-            measures.measure_evaluation, *arguments
+        Function("nobody", lambda r, c: kernel.call(r | {"draw": 1}, c, 20.0)).asked(
+            vit_measures.ask_evaluation, *arguments
         )
 
 

@@ -5,18 +5,28 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from attention_tests import debugging as probes
-from attention_tests import debugging_measures as measures
+from attention_tests import debugging_measures as asks
+from attention_tests.compare import read_plainly
 
 from autograder.checks.debugging import oracles
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
 from autograder.judge.exercise import Case, ExerciseInTorch, checker
-from autograder.sandbox.likeness import where_it_runs
 from solutions import debugging as answers
 from solutions import programs
 
 DRAW = 0  # another number draws other programs, for other students; then run "make exercises"
+
+
+# What reads the results of a question; without it they are compared as they are.
+READ = {
+    asks.ask_initialised: asks.read_initialised,
+    asks.ask_model: asks.read_model,
+    asks.ask_head: asks.read_head,
+    asks.ask_skipping: asks.read_skipping,
+    asks.ask_work: asks.read_work,
+    asks.ask_evaluation: asks.read_evaluation,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +36,16 @@ class Program(ExerciseInTorch):
     fault: str = ""  # the name of a mistake
 
 
-def program(name, fault, names, measure, arguments, sizes, visible):
+def program(name, fault, names, ask, arguments, sizes, visible):
     """Describe a program of the pool.
 
     Args:
         name: The name of the function or class.
         fault: The name of the mistake in the students' program.
-        names: The names of the measurements.
-        measure: A function of `debugging_measures.py`.
-        arguments: Makes the arguments of a measurement from a generator of random numbers and sizes.
-        sizes: The sizes of hidden measurements, first for the first stage, then for the second.
+        names: The names of the results.
+        ask: A function of `debugging_measures.py`.
+        arguments: Makes the arguments of `ask` from a generator of random numbers and sizes.
+        sizes: The sizes of the hidden cases, first for the first stage, then for the second.
         visible: The sizes of the visible test.
     """
 
@@ -54,8 +64,8 @@ def program(name, fault, names, measure, arguments, sizes, visible):
         known=MISTAKES,
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
         visible=visible_cases,
-        probe=probes.measured_by(where_it_runs(measure)),
-        in_notebook=(probes.measured_by, measure),
+        ask=ask,
+        read=READ.get(ask, read_plainly),
     )
 
 
@@ -90,7 +100,7 @@ def clipped(rng, longest, *sizes):
 def evaluated(rng, *sizes):
     """Draw images and labels; two of three labels are the classes that the model gives."""
     images, seed = draw(rng, sum(sizes), 2, 3), seed_of(rng)
-    given = measures.small_model(6, 4, seed)(measures.tensor(images)).argmax(dim=-1).numpy()
+    given = asks.small_model(6, 4, seed)(asks.tensor(images)).argmax(dim=-1).numpy()
     return images, np.where(np.arange(len(given)) % 3, given, rng.integers(4, size=len(given))), list(sizes), seed
 
 
@@ -213,87 +223,87 @@ LEARNED = (
 POOL = {
     "stays near chance": (
         program(
-            "train_shuffled", "M183", TRAINED, measures.measure_shuffled, shuffled,
+            "train_shuffled", "M183", TRAINED, asks.ask_shuffled, shuffled,
             ([(12, 4), (10, 4)], [(9, 9), (7, 3), (5, 1)]), [(8, 3)],
         ),
         program(
-            "train_clipped", "M184", TRAINED, measures.measure_clipped, clipped,
+            "train_clipped", "M184", TRAINED, asks.ask_clipped, clipped,
             ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
         ),
         program(
-            "initialise", "M40", INITIALISED, measures.measure_initialised,
+            "initialise", "M40", INITIALISED, asks.ask_initialised,
             lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (160, 90, 110)]), [(40, 160, 90)],
         ),
     ),
     "learns, but not enough": (
         program(
-            "RowClassifier", "M46", LEARNED, measures.measure_model, rows,
+            "RowClassifier", "M46", LEARNED, asks.ask_model, rows,
             ([(3, 8, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 4, 3)]), [(2, 5, 3, 6, 5)],
         ),
         program(
-            "ResidualStack", "M94", LEARNED, measures.measure_model, stack,
+            "ResidualStack", "M94", LEARNED, asks.ask_model, stack,
             ([(3, 5, 6, 4, 7)], [(1, 2, 3, 2, 4), (4, 7, 5, 3, 2)]), [(2, 4, 5, 3, 6)],
         ),
         program(
-            "learning_rate", "M186", ("learning_rates",), measures.measure_schedule, schedule,
+            "learning_rate", "M186", ("learning_rates",), asks.ask_schedule, schedule,
             ([(20, 5)], [(3, 40), (7, 11)]), [(10, 4)],
         ),
     ),
     "right in training, wrong in evaluation": (
         program(
             "DroppingHead", "M29", DROPPED,
-            measures.measure_head, head, ([(3, 5, 6, 4, 0.3)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.3)],
+            asks.ask_head, head, ([(3, 5, 6, 4, 0.3)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.3)],
         ),
         program(
-            "Standardise", "M188", ("training", "gradient", "evaluation"), measures.measure_standardise, standardised,
+            "Standardise", "M188", ("training", "gradient", "evaluation"), asks.ask_standardise, standardised,
             ([(3, 9, 4, 0.1)], [(1, 11, 6, 0.5), (7, 10, 2, 0.01)]), [(4, 8, 3, 0.2)],
         ),
         program(
             "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "whole_images_are_skipped", "evaluation"),
-            measures.measure_skipping, skipping, ([(3, 2, 0.25)], [(1, 4, 0.6), (5, 1, 0.35)]), [(2, 3, 0.25)],
+            asks.ask_skipping, skipping, ([(3, 2, 0.25)], [(1, 4, 0.6), (5, 1, 0.35)]), [(2, 3, 0.25)],
         ),
     ),
     "right for one image": (
         program(
-            "cut_patches", "M189", ("patches",), measures.measure_function, on_tensors("BHWs", "BHW", "=s"),
+            "cut_patches", "M189", ("patches",), asks.ask_function, on_tensors("BHWs", "BHW", "=s"),
             ([(3, 6, 4, 2), (1, 4, 6, 2)], [(2, 9, 6, 3), (5, 4, 8, 4)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
         ),
         program(
-            "standardise_images", "M190", ("images",), measures.measure_function, on_tensors("BHW", "BHW"),
+            "standardise_images", "M190", ("images",), asks.ask_function, on_tensors("BHW", "BHW"),
             ([(3, 5, 4), (1, 4, 5)], [(4, 2, 7), (2, 6, 3)]), [(1, 3, 4), (3, 4, 2)],
         ),
         program(
-            "pack_heads", "M189", ("heads",), measures.measure_function, on_tensors("BNDH", "BND", "=H"),
+            "pack_heads", "M189", ("heads",), asks.ask_function, on_tensors("BNDH", "BND", "=H"),
             ([(3, 5, 8, 2), (1, 4, 6, 3)], [(2, 7, 12, 4), (4, 1, 10, 5)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
         ),
     ),
     "slow": (
         program(
-            "similarities", "M191", ("cosines", "more_tokens_need_more_operations"), measures.measure_work,
+            "similarities", "M191", ("cosines", "more_tokens_need_more_operations"), asks.ask_work,
             on_tensors("BND", "BND"), ([(3, 5, 4)], [(1, 7, 2), (4, 2, 6)]), [(2, 4, 3)],
         ),
         program(
-            "mean_loss", "M52", EVALUATED, measures.measure_evaluation, evaluated,
+            "mean_loss", "M52", EVALUATED, asks.ask_evaluation, evaluated,
             ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
         ),
         program(
-            "loss_and_accuracy", "M192", EVALUATED, measures.measure_evaluation, evaluated,
+            "loss_and_accuracy", "M192", EVALUATED, asks.ask_evaluation, evaluated,
             ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
         ),
     ),
     "wrong only with a mask": (
         program(
-            "mean_of_existing", "M185", ("means",), measures.measure_function, on_tensors("BND", "BND", "?BN"),
+            "mean_of_existing", "M185", ("means",), asks.ask_function, on_tensors("BND", "BND", "?BN"),
             ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
         ),
         program(
-            "pooled", "M18", ("mixed",), measures.measure_function, pooling,
+            "pooled", "M18", ("mixed",), asks.ask_function, pooling,
             ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
              [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
             [(2, 4, 3), (2, 4, 5, -20_000), (2, 4, 4, 0, 1000)],
         ),
         program(
-            "loss_of_existing", "M185", ("loss",), measures.measure_function, labelled,
+            "loss_of_existing", "M185", ("loss",), asks.ask_function, labelled,
             ([(3, 5, 4)], [(1, 7, 3), (4, 3, 6)]), [(2, 4, 3)],
         ),
     ),
@@ -315,7 +325,6 @@ TEST_ATTENTION = ExerciseInTests(
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # the visible test uses the candidates in the notebook
-    in_notebook=(probes.judge_trial,),
     untried={"the 73 wrong attention functions that count": ("M86",)},
 )
 

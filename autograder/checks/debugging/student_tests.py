@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 import numpy as np
 import torch
 from attention_tests.compare import UNWRITTEN, WrongAnswer
-from attention_tests.debugging import limited
+from attention_tests.debugging import judge_trial, limited
 from attention_tests.unwritten import unwritten
 
 from autograder.checks.multihead.exercises import EXERCISES as OF_MULTIHEAD
@@ -202,6 +202,10 @@ def _refusal(test: Callable[[Function], object], candidate: Function) -> str:
 
 class ExerciseInTests(Exercise):
     """An exercise that asks for a test; a stage is named after the percentage of wrong candidates to catch."""
+
+    def ask_in_notebook(self) -> list[str]:
+        """Return the dotted name of the function that judges a test at once, on the candidates in the notebook."""
+        return [f"{judge_trial.__module__}.{judge_trial.__qualname__}"]
 
     def judge_stage(self, stage: str, function: Function, seed: int, *own: Function) -> None:
         """Judge a test by the share of wrong candidates that it refuses. A test that refuses a right candidate fails.

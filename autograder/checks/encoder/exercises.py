@@ -1,16 +1,14 @@
 """The exercises of assignment 3_encoder: LayerNorm, FeedForward, EncoderBlock, Encoder, repair, rope.
 
-The oracles are PyTorch's own layers under the names of the exercise. The probes measure an oracle as they measure the
-student's class.
+The oracles are PyTorch's own layers under the names of the exercise. They are asked as a student's class is asked.
 """
 
-from attention_tests import encoder as probes
-from attention_tests import repair as repair_probes
+from attention_tests import encoder as asks
+from attention_tests import repair
 
 from autograder.checks.encoder import cases, layers, oracles, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
-from autograder.sandbox.likeness import next_to
 from solutions import encoder as answers
 
 LAYER_NORM = ExerciseInTorch(
@@ -22,7 +20,8 @@ LAYER_NORM = ExerciseInTorch(
     known=MISTAKES,
     stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
     visible=cases.layer_norm_visible,
-    probe=probes.probe_layer_norm,
+    ask=asks.ask_layer_norm,
+    read=asks.read_layer_norm,
 )
 
 FEED_FORWARD = ExerciseInTorch(
@@ -34,7 +33,8 @@ FEED_FORWARD = ExerciseInTorch(
     known=MISTAKES,
     stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
     visible=cases.feed_forward_visible,
-    probe=probes.probe_feed_forward,
+    ask=asks.ask_feed_forward,
+    read=asks.read_feed_forward,
 )
 
 ENCODER_BLOCK = ExerciseInTorch(
@@ -52,7 +52,8 @@ ENCODER_BLOCK = ExerciseInTorch(
     },
     visible=cases.block_visible,
     uses={"LayerNorm": layers.LayerNorm, "FeedForward": layers.FeedForward},
-    probe=probes.probe_block,
+    ask=asks.ask_block,
+    read=asks.read_block,
 )
 
 ENCODER = ExerciseInTorch(
@@ -65,14 +66,9 @@ ENCODER = ExerciseInTorch(
     stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
     visible=cases.encoder_visible,
     uses={"LayerNorm": layers.LayerNorm, "FeedForward": layers.FeedForward, "EncoderBlock": layers.EncoderBlock},
-    probe=probes.probe_encoder,
+    ask=asks.ask_encoder,
+    read=asks.read_encoder,
 )
-
-
-def probe_repair_here(repair, make_block=None):
-    """Take BrokenBlock from the student's notebook, or from `solutions/` if `repair` is a function of this process."""
-    return repair_probes.probe_repair(repair, make_block or next_to(repair, "BrokenBlock", answers.BrokenBlock))
-
 
 REPAIR = ExerciseInTorch(
     name="repair",
@@ -82,8 +78,8 @@ REPAIR = ExerciseInTorch(
     known=MISTAKES,
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
-    probe=probe_repair_here,
-    in_notebook=(repair_probes.probe_repair,),
+    ask=repair.ask_repair,
+    read=repair.read_repair,
     given={"BrokenBlock": answers.BrokenBlock},
 )
 
@@ -96,7 +92,7 @@ ROPE = ExerciseInTorch(
     known=MISTAKES,
     stages={"values": cases.rope_values, "axes": cases.rope_axes},
     visible=cases.rope_visible,
-    probe=probes.probe_rope,
+    ask=asks.ask_rope,
 )
 
 EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from attention_tests import encoder as probes
+from attention_tests import encoder as asks
 
 from autograder.checks.encoder import layers, oracles
 from autograder.checks.steps import Array, Steps, arrays, in_float64
@@ -15,9 +15,9 @@ FORWARD = ("output", "learning")  # the values of `what` for which there are ste
 def layer_norm(what: str, x: Array, eps: float | None = None, seed: int = 0) -> Steps | None:
     if what not in FORWARD:
         return None
-    x = probes.tensor(x)
+    x = asks.tensor(x)
     norm = layers.LayerNorm(x.shape[-1], *([] if eps is None else [eps]))
-    probes.load(norm, probes.NORM, seed)
+    asks.load(norm, asks.NORM, seed)
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
     variance = centred.square().mean(dim=-1, keepdim=True)
@@ -45,9 +45,9 @@ def layer_norm(what: str, x: Array, eps: float | None = None, seed: int = 0) -> 
 def feed_forward(what: str, x: Array, hidden_width: int, dropout: float = 0.0, seed: int = 0) -> Steps | None:
     if what not in FORWARD:
         return None
-    x = probes.tensor(x)
+    x = asks.tensor(x)
     module = layers.FeedForward(x.shape[-1], hidden_width)
-    probes.load(module, probes.FEED_FORWARD, seed)
+    asks.load(module, asks.FEED_FORWARD, seed)
     hidden = module.expand(x)
     activations = F.gelu(hidden)
     return arrays(
@@ -91,10 +91,10 @@ def encoder_block(
 ) -> Steps | None:
     if what not in FORWARD:
         return None
-    x = probes.tensor(x)
+    x = asks.tensor(x)
     block = layers.EncoderBlock(x.shape[-1], num_heads, hidden_width).eval()
-    probes.load(block, probes.BLOCK, seed)
-    return arrays(_of_block(block, x, probes.tensor(mask), ""))
+    asks.load(block, asks.BLOCK, seed)
+    return arrays(_of_block(block, x, asks.tensor(mask), ""))
 
 
 @in_float64
@@ -110,9 +110,9 @@ def encoder(
 ) -> Steps | None:
     if what not in FORWARD:
         return None
-    stream, mask = probes.tensor(x), probes.tensor(mask)
+    stream, mask = asks.tensor(x), asks.tensor(mask)
     module = oracles.Encoder(depth, stream.shape[-1], num_heads, hidden_width).eval()
-    probes.load(module, probes.encoder_names(depth), seed)
+    asks.load(module, asks.encoder_names(depth), seed)
     steps = {}
     for number, block in enumerate(module.blocks, 1):
         last = _of_block(block, stream, mask, f" of block {number}")

@@ -5,13 +5,20 @@ A student's code runs in float32. The right results are computed in float64, so 
 
 from functools import partial
 
-from attention_tests.multihead import Parts, on_converter, on_layer, on_tensors
+from attention_tests.multihead import (
+    Parts,
+    ask_converter,
+    ask_layer,
+    ask_tensors,
+    read_converter,
+    read_layer,
+    read_tensors,
+)
 
 from autograder.checks.multihead import cases, oracles, steps
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.steps import no_steps
 from autograder.judge.exercise import ExerciseInTorch, checker
-from autograder.sandbox.likeness import next_to
 from solutions import multihead as answers
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
@@ -24,7 +31,8 @@ ALL = (
         oracle=oracles.matmul,
         stages={"values": cases.matmul},
         visible=cases.matmul_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="matmul_transposed",
@@ -33,7 +41,8 @@ ALL = (
         oracle=oracles.matmul_transposed,
         stages={"values": cases.matmul_transposed},
         visible=cases.matmul_transposed_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="batched_trace",
@@ -42,7 +51,8 @@ ALL = (
         oracle=oracles.batched_trace,
         stages={"values": cases.batched_trace},
         visible=cases.batched_trace_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="pairwise_dot",
@@ -51,7 +61,8 @@ ALL = (
         oracle=oracles.pairwise_dot,
         stages={"values": cases.pairwise_dot},
         visible=cases.pairwise_dot_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="bilinear",
@@ -60,7 +71,8 @@ ALL = (
         oracle=oracles.bilinear,
         stages={"values": cases.bilinear},
         visible=cases.bilinear_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="split_heads",
@@ -69,7 +81,8 @@ ALL = (
         oracle=oracles.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
         visible=cases.split_heads_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="merge_heads",
@@ -78,7 +91,8 @@ ALL = (
         oracle=oracles.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},
         visible=cases.merge_heads_visible,
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="attend",
@@ -93,7 +107,8 @@ ALL = (
         },
         visible=cases.attend_visible,
         untried={"scores far from each other": ("M2", "M3", "M14", "M18"), "half precision": ("M3",)},
-        probe=on_tensors,
+        ask=ask_tensors,
+        read=read_tensors,
     ),
     judged(
         name="MultiHeadAttention",
@@ -114,7 +129,8 @@ ALL = (
             "merge_heads": oracles.merge_heads,
             "attend": oracles.attend,
         },
-        probe=on_layer,
+        ask=ask_layer,
+        read=read_layer,
     ),
     judged(
         name="to_torch",
@@ -126,8 +142,8 @@ ALL = (
             "weights": cases.to_torch_weights,
         },
         visible=cases.to_torch_visible,
-        probe=lambda to_torch, own=None: on_converter(to_torch, own or next_to(to_torch, "Parts", Parts)),
-        in_notebook=(on_converter,),
+        ask=ask_converter,
+        read=read_converter,
         given={"Parts": Parts},
     ),
 )

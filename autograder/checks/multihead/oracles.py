@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from attention_tests import multihead as probes
+from attention_tests import multihead as asks
 from torch import Tensor, nn
 
 
@@ -93,5 +93,5 @@ class MultiHeadAttention(nn.Module):
 def to_torch(mha: nn.Module) -> nn.MultiheadAttention:
     layer = nn.MultiheadAttention(mha.qkv.in_features, mha.num_heads, batch_first=True)
     ours = mha.state_dict()
-    layer.load_state_dict({theirs: ours[name] for theirs, name in zip(probes.IN_TORCH, probes.PARAMETERS)})
+    layer.load_state_dict({theirs: ours[name] for theirs, name in zip(asks.IN_TORCH, asks.PARAMETERS)})
     return layer

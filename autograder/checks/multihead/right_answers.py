@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from attention_tests import multihead as probes
+from attention_tests import multihead as asks
 from torch import Tensor, nn
 
 from autograder.checks.multihead import oracles, right_attention
@@ -156,7 +156,7 @@ def to_torch_sharing_out(mha):
 
 def to_torch_as_one_vector(mha):
     layer = nn.MultiheadAttention(mha.out.in_features, mha.num_heads, batch_first=True).requires_grad_(False)
-    ours = [mha.get_parameter(name) for name in probes.PARAMETERS]
+    ours = [mha.get_parameter(name) for name in asks.PARAMETERS]
     nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(ours).detach(), layer.parameters())
     return layer
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from attention_tests import multihead as probes
+from attention_tests import multihead as asks
 
 from autograder.checks import steps
 from autograder.checks.multihead import oracles
@@ -28,8 +28,8 @@ def attend(q: Array, k: Array, v: Array, mask: Array | None = None, *_asked: str
 def multi_head_attention(what: str, sizes: dict, seed: int, x: Array, mask: Array | None = None) -> Steps | None:
     if what not in FORWARD:
         return None
-    layer = probes.fill(oracles.MultiHeadAttention(**sizes), seed)
-    packed = layer.qkv(probes.tensor(x))  # (B, N, 3 D)
+    layer = asks.fill(oracles.MultiHeadAttention(**sizes), seed)
+    packed = layer.qkv(asks.tensor(x))  # (B, N, 3 D)
     q, k, v = (oracles.split_heads(part, layer.num_heads) for part in packed.chunk(3, dim=-1))
     inside = attend(q.numpy(), k.numpy(), v.numpy(), mask)
     mixed = torch.from_numpy(inside.pop("is the output"))

@@ -1,15 +1,12 @@
 """The exercises of assignment 4_vit: patchify, PatchEmbedding, ViT, train_epoch, evaluate, attention_rollout."""
 
-from functools import partial
-
-from attention_tests import vit as probes
-from attention_tests import vit_measures as measures
+from attention_tests import vit as asks
+from attention_tests import vit_measures
 
 from autograder.checks.steps import no_steps
 from autograder.checks.vit import cases, layers, oracles, steps
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
-from autograder.sandbox.likeness import where_it_runs
 from solutions import vit as answers
 
 PATCHIFY = ExerciseInTorch(
@@ -25,7 +22,8 @@ PATCHIFY = ExerciseInTorch(
         "edges": cases.patchify_edge_cases,
     },
     visible=cases.patchify_visible_cases,
-    probe=probes.on_tensors,
+    ask=asks.ask_tensors,
+    read=asks.read_tensors,
 )
 
 PATCH_EMBEDDING = ExerciseInTorch(
@@ -42,7 +40,8 @@ PATCH_EMBEDDING = ExerciseInTorch(
     },
     visible=cases.embedding_visible_cases,
     uses={"patchify": oracles.oracle_patchify},
-    probe=probes.probe_patch_embedding,
+    ask=asks.ask_patch_embedding,
+    read=asks.read_patch_embedding,
 )
 
 VIT = ExerciseInTorch(
@@ -62,7 +61,8 @@ VIT = ExerciseInTorch(
     },
     visible=cases.vit_visible_cases,
     uses={"PatchEmbedding": layers.PatchEmbedding},
-    probe=probes.probe_vit,
+    ask=asks.ask_vit,
+    read=asks.read_vit,
 )
 
 TRAIN_EPOCH = ExerciseInTorch(
@@ -73,7 +73,8 @@ TRAIN_EPOCH = ExerciseInTorch(
     known=MISTAKES,
     stages={"steps": cases.train_step_cases, "means": cases.train_mean_cases},
     visible=cases.train_visible_cases,
-    probe=partial(probes.probe_train_epoch, measure=where_it_runs(measures.measure_training)),
+    ask=vit_measures.ask_training,
+    read=asks.read_training,
 )
 
 EVALUATE = ExerciseInTorch(
@@ -84,7 +85,8 @@ EVALUATE = ExerciseInTorch(
     known=MISTAKES,
     stages={"means": cases.evaluate_mean_cases, "unchanged": cases.evaluate_unchanged_cases},
     visible=cases.evaluate_visible_cases,
-    probe=partial(probes.probe_evaluate, measure=where_it_runs(measures.measure_evaluation)),
+    ask=vit_measures.ask_evaluation,
+    read=asks.read_evaluation,
 )
 
 ROLLOUT = ExerciseInTorch(
@@ -100,7 +102,8 @@ ROLLOUT = ExerciseInTorch(
         "edges": cases.rollout_edge_cases,
     },
     visible=cases.rollout_visible_cases,
-    probe=probes.on_tensors,
+    ask=asks.ask_tensors,
+    read=asks.read_tensors,
 )
 
 FOR_ANSWERS = ("from collections.abc import Iterable",)  # the set-up cell has this in addition to NumPy and PyTorch

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from attention_tests import vit as probes
+from attention_tests import vit as asks
 
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 from autograder.checks.vit import layers, oracles
@@ -16,8 +16,8 @@ def patch_embedding(what: str, images: Array, sizes: dict, seed: int = 0) -> Ste
     if what not in FORWARD or np.shape(images)[-2:] != (sizes["image_size"], sizes["image_size"]):
         return None
     module = layers.PatchEmbedding(**sizes)
-    probes.load(module, probes.shapes_of_projection(sizes), seed)
-    images = probes.float_tensor(images)
+    asks.load(module, asks.shapes_of_projection(sizes), seed)
+    images = asks.float_tensor(images)
     patches = F.unfold(images, module.patch_size, stride=module.patch_size).mT
     return arrays({"are the patches": patches, "are the tokens": module(images)})
 
@@ -27,8 +27,8 @@ def vit(what: str, images: Array, sizes: dict, seed: int = 0, dropout: float = 0
     if what not in FORWARD:
         return None
     module = oracles.TorchvisionViT(**sizes).eval()
-    probes.load(module, probes.shapes_of_vit(sizes), seed)
-    images = probes.float_tensor(images)
+    asks.load(module, asks.shapes_of_vit(sizes), seed)
+    images = asks.float_tensor(images)
     patches = module.model.conv_proj(images).flatten(2).mT
     tokens = torch.cat([module.class_token.expand(len(images), -1, -1), patches], dim=1)
     stream = tokens + module.position_embedding

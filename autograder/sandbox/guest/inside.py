@@ -9,6 +9,7 @@ worst, a message says what the student's function could have returned.
 
 import builtins
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -31,10 +32,13 @@ from notebook_shell import OUTPUTS, make_shell, redirect
 from stand_in import stand_in
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
+TESTS = "attention_tests"
 MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
 FILES: dict = {}  # what a file of replacement classes defines, by the file's text
 GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
 MEMORY: list = []  # what the notebook held before the first call that must not change it; a cell clears this
+ASKS: dict = {}  # modules of the visible tests' package that ask, by name
+OWN_TESTS: dict = {}  # the modules of that package that the agent has imported, by name
 RECORDERS: list = []  # the recorder that is recording, if any
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # the function that sends a message over the channel
@@ -79,7 +83,7 @@ def _reply_to(do: str, request: dict) -> bytes:
             "answer": _cell,
             "call": _call,
             "backward": _backward,
-            "measure": _measure,
+            "ask": _ask,
             "record": _record,
         }[do]
         reply |= action(request, namespace)
@@ -174,11 +178,25 @@ def _call(request: dict, namespace: dict) -> dict:
     return reply
 
 
-def _measure(request: dict, namespace: dict) -> dict:
-    """Run a file of the grader, and call one of its functions with a student's function and plain values."""
-    made = {"__name__": "measures"}
-    exec(compile(request["text"], str(Path(__file__).with_name("measures.py")), "exec"), made)  # counts as our file
-    return {"value": made[request["measure"]](_named(request["function"], namespace), *request["arguments"])}
+def _ask(request: dict, namespace: dict) -> dict:
+    """Ask a student's function: run a function of the visible tests' package with it and plain values."""
+    ask = getattr(_own_module(request["module"]), request["ask"])
+    written = [_named(name, namespace) for name in (request["function"], *request["others"])]
+    value = ask(*written, *request["arguments"])
+    return {"value": value, "arguments": request["arguments"]}
+
+
+def _own_module(name: str):
+    """Return a module of the visible tests' package; no name of the notebook leads to it, and the notebook has its own copy."""
+    if name not in ASKS:
+        theirs = {each: sys.modules.pop(each) for each in list(sys.modules) if each.split(".")[0] == TESTS}
+        try:
+            sys.modules.update(OWN_TESTS)
+            ASKS[name] = importlib.import_module(name)
+        finally:
+            OWN_TESTS.update({each: sys.modules.pop(each) for each in list(sys.modules) if each.split(".")[0] == TESTS})
+            sys.modules.update(theirs)
+    return ASKS[name]
 
 
 def _record(request: dict, namespace: dict) -> dict:
@@ -351,8 +369,9 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "refused",
         "stand_in",
         "wire",
-        *(name for name in sys.modules if name.split(".")[0] == "attention_tests"),  # a notebook imports its own copy
     ]
+    OWN_TESTS.update({name: module for name, module in sys.modules.items() if name.split(".")[0] == TESTS})
+    ours += OWN_TESTS  # a notebook imports its own copy
     out_of_reach.hide(str(Path(__file__).parent), ours)
     # With this attribute, IPython would make this program `__main__` again when it ends.
     vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)

@@ -1,13 +1,9 @@
 """Proxies of a student's functions and classes: a test calls them here, they run in the sandbox, and values return."""
 
 import builtins
-import inspect
-import re
 import secrets
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -107,14 +103,7 @@ class _Remote:
             **more,
         }
         reply = self.ask("call", {f"argument {place}": function for place, function in callbacks.items()}, **request)
-        changed = reply.get("arguments")
-        for argument, left in zip(arguments, changed if isinstance(changed, list) else []):
-            if isinstance(argument, np.ndarray) and isinstance(left, np.ndarray) and argument.shape == left.shape:
-                argument[...] = left
-            if isinstance(argument, torch.Tensor) and isinstance(left, torch.Tensor):
-                fits = argument.shape == left.shape and argument.dtype == left.dtype
-                if fits and not torch.equal(argument, left):
-                    argument.data.copy_(left)
+        _copy_back(arguments, reply.get("arguments"))
         self.modules_left = MAX_MODULES
         value = self.own(reply.get("value"))
         graph = reply.get("graph")
@@ -194,13 +183,18 @@ class Function(Likeness):
         other._remote.correct = self._remote.correct
         return other
 
-    def measured_by(self, measure: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of ours in the sandbox, with the student's function and plain values; return its values.
+    def asked(self, ask: Callable[..., Any], *arguments: Any) -> Any:
+        """Run `ask`, a function of the visible tests' package, in the sandbox; return its values.
 
-        The file of our function runs there again, so that it uses no name of the notebook. A test judges the values.
+        Args:
+            ask: A function that gets the student's function, other functions of the same notebook, and plain values.
+            arguments: The other functions, as likenesses, and then the values.
         """
-        content = {"text": _standing_alone(measure.__module__), "measure": measure.__name__}
-        reply = self._remote.ask("measure", function=self.__name__, arguments=list(arguments), **content)
+        others = [item.__name__ for item in arguments if isinstance(item, Function)]
+        values = [item for item in arguments if not isinstance(item, Function)]
+        content = {"module": ask.__module__, "ask": ask.__name__, "function": self.__name__, "others": others}
+        reply = self._remote.ask("ask", **content, arguments=[_crossing(item) for item in values])
+        _copy_back(values, reply.get("arguments"))
         return self._remote.own(reply.get("value"))
 
     def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
@@ -245,15 +239,15 @@ class _RemoteRecorder:
             return None
 
 
-@cache
-def _standing_alone(name: str) -> str:
-    """Return the text of a module of ours, after the texts of those modules of ours that it imports.
-
-    The text runs where our modules cannot be imported.
-    """
-    text = inspect.getsource(sys.modules[name])
-    imported = re.findall(r"^from (attention_tests\S+) import ", text, re.M)
-    return "".join(map(_standing_alone, imported)) + re.sub(r"^from attention_tests.*\n", "", text, flags=re.M)
+def _copy_back(arguments: Sequence[Any], left: Any) -> None:
+    """Let the caller see how a call has changed its arguments."""
+    for argument, after in zip(arguments, left if isinstance(left, list) else []):
+        if isinstance(argument, np.ndarray) and isinstance(after, np.ndarray) and argument.shape == after.shape:
+            argument[...] = after
+        if isinstance(argument, torch.Tensor) and isinstance(after, torch.Tensor):
+            fits = argument.shape == after.shape and argument.dtype == after.dtype
+            if fits and not torch.equal(argument, after):
+                argument.data.copy_(after)
 
 
 class Module(torch.nn.Module):
