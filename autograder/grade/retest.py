@@ -22,7 +22,7 @@ from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
 from autograder.recognition import DEFINITIONS, parsed
-from autograder.sandbox.host.proxy import Function
+from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
@@ -59,7 +59,7 @@ class Judge:
                 self.student.ask_about(function, unwritten=unwritten)
         return outputs, error
 
-    def recorded(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    def recorded(self, request: dict[str, Any], candidate: Callable[..., Any] | None) -> dict[str, Any]:
         """Make a call whose values are recorded, in a kernel that runs no test: so a recording decides no result."""
         if self.recording_run is None:
             self.recording_run = _CleanRun(self, [])
@@ -67,12 +67,12 @@ class Judge:
         self.recording_run.catch_up()
         if request["do"] == "record":
             self.recording_run.session.begin_test()
-        return self.recording_run.session.call(request, correct)
+        return self.recording_run.session.call(request, candidate)
 
     def _functions_in(self, cell: NotebookNode) -> tuple[str, ...]:
         """Return the student's functions that a test names. A hidden test names our module of checks too."""
         words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
-        return tuple(w for w in words if w.isidentifier() and isinstance(self.namespace.get(w), Function))
+        return tuple(w for w in words if w.isidentifier() and isinstance(self.namespace.get(w), Answer))
 
     def _test(self, cell: NotebookNode) -> Tested:
         outputs, error = run_test(cell, self.namespace, self.student)
@@ -119,7 +119,7 @@ class _CleanRun:
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
         # without the student's functions, which are called in the other kernel
-        self.namespace = {name: each for name, each in judge.namespace.items() if not isinstance(each, Function)}
+        self.namespace = {name: each for name, each in judge.namespace.items() if not isinstance(each, Answer)}
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""

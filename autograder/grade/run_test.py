@@ -13,8 +13,8 @@ from nbformat import NotebookNode
 from autograder.files import writable
 from autograder.grade.session import Session
 from autograder.judge.mistake import compiled
+from autograder.sandbox.host.answer import Answer, GraderFault
 from autograder.sandbox.host.kernel import KernelLost
-from autograder.sandbox.host.proxy import Function, GraderFault
 
 PACKAGE = Path(__file__).resolve().parent.parent
 MAX_MESSAGE = 10_000  # characters: a message may list the types of a million returned values
@@ -39,7 +39,7 @@ def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) ->
     code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
     for name in code.co_names:
         if name not in namespace and name not in vars(builtins):
-            namespace[name] = Function(name, student.call)
+            namespace[name] = Answer(name, student.call)
     printed, error, after_own_cells = io.StringIO(), None, student.ran_own_cells
     student.begin_test()
     try:

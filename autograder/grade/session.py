@@ -164,20 +164,20 @@ class Session:
         """Set the time that the calls of a test share; `calls` is the number of calls that were made before."""
         self.budget.test_seconds, self.calls = 3 * self.limits.call_seconds, calls
 
-    def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    def call(self, request: dict[str, Any], candidate: Callable[..., Any] | None) -> dict[str, Any]:
         """Call a function, within the time of a call and of the test.
 
         Its random numbers, such as those of dropout, depend only on the number of the call within the test, unless the
         request has another seed.
         """
         if request.get("extra") and self.recorded is not None:
-            return self.recorded(request, correct)
-        name = str(request.get("target", request.get("function")))
+            return self.recorded(request, candidate)
+        name = request["function"]
         if self.tried and request.get("forgotten"):  # a hidden trial must not find what a visible one has left
             self.close()
             self.kernels -= 1  # this fresh kernel is not the student's fault
             self.tried = False
-        self.tried |= bool(request.get("stand_ins")) and not request.get("forgotten")
+        self.tried |= request["do"] == "try" and not request.get("forgotten")
         self.calls += 1
         seconds = self.patience(self.limits.call_seconds)
 
@@ -189,7 +189,7 @@ class Session:
             kernel = self.ready()  # starting it does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
-                reply = kernel.call({"draw": self.calls} | request, correct, min(most, of_test))
+                reply = kernel.call({"draw": self.calls} | request, candidate, min(most, of_test))
             except KernelLost as lost:
                 raise (late if lost.state == "timed out" and of_test < most else lost) from None
             finally:
@@ -202,19 +202,21 @@ class Session:
         try:
             if request.get("extra"):  # an extra request decides no points, so losing it costs none
                 return call()
-            return self._explained(name, self.attempt(call, again=not self.losses[name]))
+            return self._explained(request, self.attempt(call, again=not self.losses[name]))
         except KernelLost as lost:
             if not request.get("extra"):
                 self.losses[name] += 1
                 self.lost.append(lost)
             raise
 
-    def _explained(self, called: str, reply: dict[str, Any]) -> dict[str, Any]:
+    def _explained(self, request: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
         """Explain an error that the student may not understand, and note a question if a person should look at it."""
         if "error" not in reply:
             return reply
-        text = str(reply.get("text", ""))[:2000]  # the student's side may send a text of any length
-        called = called if called.isidentifier() else "an answer"  # a module has no name
+        called, text = (
+            request["function"],
+            str(reply.get("text", ""))[:2000],
+        )  # a text from the student's side may be long
         if own := OWN_ARGUMENT.search(text):
             self._ask(f"{called} calls {own[1]} with {own[2]}, an argument of its own. Is {called} correct?")
         if NO_GPU.search(text):

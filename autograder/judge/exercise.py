@@ -33,7 +33,7 @@ from attention_tests.departure import names_around, recorder_of, with_line
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.mistake import Mistake, Variant, changed_answer, mistake_of, variants_of
-from autograder.sandbox.likeness import Likeness, next_to, where_it_runs
+from autograder.sandbox.host.answer import Answer
 
 Function = Callable[..., Any]
 
@@ -106,8 +106,9 @@ class Exercise:
             function: The answer.
             own: What `ask` gets after the answer, instead of the notebook's own code in `given`.
         """
-        others = own or [next_to(function, name, ours) for name, ours in self.given.items()]
-        return asked(where_it_runs(self.ask), self.read, function, *others)
+        there = isinstance(function, Answer)
+        others = own or [function.sibling(name) if there else ours for name, ours in self.given.items()]
+        return asked(self.ask, self.read, function, *others)
 
     def ask_in_notebook(self) -> list[str]:
         """Return the dotted names of the functions that ask and read."""
@@ -197,7 +198,7 @@ class Exercise:
     def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
         """If an error names no mistake, try to add the line at which the answer departs from the known steps."""
         others = [*self.given, *self.uses]
-        recorder = function.recorder(others) if isinstance(function, Likeness) else recorder_of(function, others)
+        recorder = function.recorder(others) if isinstance(function, Answer) else recorder_of(function, others)
         with replaced(function, self.given | self.uses):
             return with_line(error, self.of_arrays(function), self.names, recorder)
 
@@ -263,7 +264,7 @@ def replaced(function: Function, correct: dict[str, Function]) -> Iterator[bool]
     Yields:
         Whether functions were replaced. An answer in a module, outside a notebook, keeps the functions that it imports.
     """
-    if isinstance(function, Likeness):
+    if isinstance(function, Answer):
         with function.replaced(correct):
             yield bool(correct)
         return

@@ -6,6 +6,7 @@ The result has the same bytes on every processor, so that `autograder build --ch
 import ast
 import contextlib
 import hashlib
+import inspect
 import io
 import logging
 import re
@@ -132,6 +133,12 @@ def _exercises_of(stem: str) -> dict[str, Any]:
     return exercises_of(stem)
 
 
+def _file_of_given(answers: Path, name: str) -> Path:
+    """Return the file with code that a notebook gives to students: that of the answers, or one of the visible tests."""
+    given = [each.given[name] for each in _exercises_of(answers.stem).values() if name in each.given]
+    return Path(inspect.getfile(given[0])) if given else answers
+
+
 def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None) -> nbformat.NotebookNode:
     given = {key: value for key, value in cell.metadata.items() if key != "lines_to_next_cell"}
     kind = next(
@@ -145,7 +152,7 @@ def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | N
         text = setup or _setup_cell(given["setup"])
         metadata = {"tests": given["setup"]}
     elif kind == "given":
-        text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(answers, name))
+        text = re.sub(r"\n +### (BEGIN|END) SOLUTION", "", exercise_cell(_file_of_given(answers, name), name))
         metadata = {"given": True}
     elif kind == "exercise":
         text = exercise_cell(answers, name)

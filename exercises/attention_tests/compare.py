@@ -32,9 +32,9 @@ class Measured(dict):
     """Results by name. `outcome` uses these names; it rejects a dictionary that a student returns."""
 
 
-def ask_plainly(function, *arguments):
+def ask_plainly(function, *arguments, **keywords):
     """Ask an answer that takes arrays and returns arrays."""
-    return function(*arguments)
+    return function(*arguments, **keywords)
 
 
 def read_plainly(results, *_arguments):
@@ -56,9 +56,12 @@ def asked(ask, read, *written):
     Args:
         ask: Runs next to the answer: it takes the answer and arrays, and returns arrays and other plain values.
         read: Makes the results that are compared, from what `ask` returns and the same arrays.
-        written: The answer, and what else of its notebook `ask` needs.
+        written: The answer, and what else of its notebook `ask` needs. An answer that runs in another process has a method
+            `asked`, which runs `ask` there.
     """
-    return lambda *arguments: read(ask(*written, *arguments), *arguments)
+    there = getattr(type(written[0]), "asked", None)
+    run = ask if there is None else lambda answer, *others: there(answer, ask, *others)
+    return lambda *arguments: read(run(*written, *arguments), *arguments)
 
 
 @np.errstate(all="ignore")

@@ -87,7 +87,9 @@ def recorder_of(written, left_alone=()):
 
 
 def names_around(written):
-    """Return the names of the notebook or file that defines a function or class; None if there is neither."""
+    """Return the names of the notebook or file that defines a function or class; None if it is not in this process."""
+    if hasattr(type(written), "asked"):
+        return None
     while hasattr(written, "__wrapped__"):
         written = written.__wrapped__
     if type(written) is FunctionType:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from attention_tests.encoder import NONE, call, initial_scales, scales_fit, slopes
 from attention_tests.parameters import find_parameter
@@ -90,6 +90,34 @@ def measure_learning(copies, seed):
         "first_loss_is_near_chance": np.bool_(near_chance),
         "learns": np.bool_(near_chance and losses[-1] < 0.7),
     }
+
+
+class BrokenBlock(nn.Module):
+    """An encoder block for x of shape (B, N, D). A model with these blocks does not learn. This class is given.
+
+    Its parts are norm_attention, attention (PyTorch's own), norm_feed_forward and feed_forward.
+    """
+
+    def __init__(self, width: int, num_heads: int, hidden_width: int) -> None:
+        super().__init__()
+        self.norm_attention = nn.Identity()
+        self.attention = nn.MultiheadAttention(width, num_heads)
+        self.norm_feed_forward = nn.Identity()
+        self.feed_forward = nn.Sequential(nn.Linear(width, hidden_width), nn.GELU(), nn.Linear(hidden_width, width))
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter) if parameter.ndim == 1 else nn.init.normal_(parameter)
+        self.attention.in_proj_weight.requires_grad_(False)
+
+    def attend(self, x: Tensor) -> Tensor:
+        """Return the output of attention, (B, N, D)."""
+        return self.attention(x, x, x, need_weights=False)[0]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the new tokens, (B, N, D): the sum of x and the outputs of both parts."""
+        terms = [x]
+        for norm, part in ((self.norm_attention, self.attend), (self.norm_feed_forward, self.feed_forward)):
+            terms.append(part(norm(sum(terms))))
+        return sum(terms)
 
 
 def ask_repair(repair, make_block, what, sizes, num_heads, hidden_width, depth, seed=0):

@@ -32,8 +32,8 @@ from autograder.imports import ROOT
 from autograder.judge import catalogue
 from autograder.judge.mistake import variants_of
 from autograder.publish.build import cells_of, program_cell
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.limits import Limits
-from autograder.sandbox.host.proxy import Function
 from solutions import debugging as answers
 
 NAME = "5_debugging"
@@ -509,7 +509,7 @@ def test_attention(candidate):
     try:
         session.run(Cell(cell, answers=True))
         session.begin_test()
-        test = Function("test_attention", session.call)
+        test = Answer("test_attention", session.call)
         with pytest.raises(ValueError, match="1 trials, file: False"):
             test(lambda q: q)
         with pytest.raises(ValueError, match="2 trials, file: False"):

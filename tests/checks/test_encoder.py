@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from attention_tests.compare import outcome
-from attention_tests.repair import steps_of_adam
+from attention_tests.repair import BrokenBlock, steps_of_adam
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
@@ -22,7 +22,6 @@ from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
 from autograder.sandbox.host.limits import Limits
 from solutions import encoder as answers
-from solutions.encoder import BrokenBlock
 
 OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))}  # mistakes that this exercise added
 

@@ -15,9 +15,9 @@ from autograder.checks.multihead.right_attention import ATTEND
 from autograder.grade.execute import execute
 from autograder.grade.repair import repair_notebook
 from autograder.imports import ROOT
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import Kernel
 from autograder.sandbox.host.limits import Limits
-from autograder.sandbox.host.proxy import Function
 
 WRONG, RIGHT = list(student_tests.wrong_candidates()), list(ATTEND)
 BEGIN = """
@@ -130,7 +130,7 @@ def points(kernel: Kernel, source: str) -> int:
     """Define a test in the kernel, and return its points."""
     assert [output for output in kernel.run_cell(source) if output.output_type == "error"] == []
     student_tests.verdicts_of.cache_clear()
-    test = Function("test_attention", lambda request, correct: kernel.call({"draw": 1} | request, correct, 30.0))
+    test = Answer("test_attention", lambda request, candidate: kernel.call({"draw": 1} | request, candidate, 30.0))
     return len(TEST_ATTENTION.stages) - len(lost(TEST_ATTENTION, test))
 
 

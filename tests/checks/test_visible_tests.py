@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from attention_tests.compare import difference, outcome
+from attention_tests.repair import BrokenBlock
 from conftest import ALL, assignment_of, lost, setup_of
 from sample_class import BONUS
 
@@ -21,7 +22,7 @@ from autograder.judge.mutations import mutations_of
 from solutions import encoder, multihead
 
 # The names that a test needs in addition to the set-up cell.
-GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": encoder.BrokenBlock}}
+GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": BrokenBlock}}
 ASSIGNMENT_OF = {each.name: name for name, stem in ALL.items() for each in exercises_of(stem).values()}
 EACH = [
     pytest.param(name, each, id=each.name)

@@ -18,8 +18,8 @@ from autograder.grade.session import Cell, Session
 from autograder.judge.exercise import exercises_of, seeded
 from autograder.judge.line_measure import Mutation, lines_of
 from autograder.judge.mistake import changed_text
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.limits import Limits
-from autograder.sandbox.host.proxy import Function
 
 WOVEN = ("attention", "multihead", "encoder", "vit")
 ATTENTION = '''def attention(queries, keys, values, mask=None):
@@ -214,7 +214,7 @@ def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
         session.run(Cell(cell, answers=True))
         with seeded(0):
             session.begin_test()
-            errors = exercise.failures(Function("attention", session.call), 0)
+            errors = exercise.failures(Answer("attention", session.call), 0)
         assert set(errors) == {"weights", "output", "axes", "mask"}
         assert line in str(errors["weights"])
         assert "15 of 15 numbers are wrong" in str(errors["output"])
@@ -249,7 +249,7 @@ def test_line_of_a_module_is_said_in_the_sandbox() -> None:
         with seeded(0):
             session.begin_test()
             errors = exercises_of("multihead")["MultiHeadAttention"].failures(
-                Function("MultiHeadAttention", session.call), 0
+                Answer("MultiHeadAttention", session.call), 0
             )
         assert "Line 13: `merge_heads(mixed)` are the merged heads." in str(errors["values"])
         assert "Line 13: `merge_heads(mixed).cos()` is the first value that is not a known step" in str(

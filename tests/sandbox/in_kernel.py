@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import Kernel
-from autograder.sandbox.host.proxy import Function
 
 # This code makes a new module `gc`, whose function lists all objects, and searches the agent's modules among them.
 # After it, `import inside` and `import wire` find the agent.
@@ -66,11 +66,11 @@ def attempt(kernel: Kernel, statement: str) -> str:
     )
 
 
-def function_of(kernel: Kernel, name: str, source: str = "", seconds: float = 20.0) -> Function:
-    """Define a function in the kernel, and return the proxy that calls it."""
+def function_of(kernel: Kernel, name: str, source: str = "", seconds: float = 20.0) -> Answer:
+    """Define a function in the kernel, and return the object that asks it."""
     outputs = kernel.run_cell(textwrap.dedent(source))
     assert [output for output in outputs if output.output_type == "error"] == []
-    return Function(name, lambda request, correct: kernel.call(request, correct, seconds))
+    return Answer(name, lambda request, candidate: kernel.call(request, candidate, seconds))
 
 
 def error_of(function: Callable, *arguments: Any) -> BaseException | None:

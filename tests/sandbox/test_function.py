@@ -1,4 +1,4 @@
-"""Does a call of a student's function carry only plain values, gradients and errors, in both directions?"""
+"""Does a question carry only plain values and errors, in both directions?"""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,9 @@ from attention_tests.compare import outcome
 from in_kernel import function_of, same, told
 from test_wire import PLAIN
 
+from autograder.checks.attention import stand_ins
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import Kernel
-from autograder.sandbox.host.proxy import Function
 
 
 def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,93 +128,56 @@ def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) 
         function()
 
 
-def test_function_asks_the_grader_for_earlier_exercises(kernel: Kernel) -> None:
-    """Under `replaced`, does the student's function use the grader's earlier exercise, and afterwards the student's?"""
+def test_function_uses_our_earlier_exercises(kernel: Kernel) -> None:
+    """Under `replaced`, does the student's function use our answer to an earlier exercise, and afterwards the student's?"""
     source = """
     def softmax(scores, axis=-1): return "own"
     def attention(scores): return [softmax(scores, axis=0), softmax(scores)]
     """
-    function, asked = function_of(kernel, "attention", source), []
-
-    def correct(scores: np.ndarray, axis: int = -1) -> np.ndarray:
-        asked.append((scores.copy(), axis))
-        return 10 * scores
-
-    with function.replaced({"softmax": correct, "never_written": correct}):
-        first, second = function(np.array([1.0, 2.0]))
-    np.testing.assert_array_equal(first, [10.0, 20.0])
-    np.testing.assert_array_equal(second, [10.0, 20.0])
-    assert [axis for _, axis in asked] == [0, -1]
-    assert function(np.array([1.0])) == ["own", "own"]
+    function, scores = function_of(kernel, "attention", source), np.array([1.0, 2.0])
+    with function.replaced({"softmax": stand_ins.softmax, "never_written": stand_ins.softmax}):
+        for found in function(scores):
+            np.testing.assert_allclose(found, stand_ins.softmax(scores))
+    assert function(scores) == ["own", "own"]
     assert told(kernel, "print(json.dumps('never_written' in globals()))") is False
-
-
-def test_function_of_ours_is_an_argument_that_asks_for_values(kernel: Kernel) -> None:
-    """Does a function of the grader cross as a stand-in that carries calls and errors, and leaves no name?"""
-    source = """
-    def use(candidate, twice):
-        try:
-            candidate(-1)
-        except ValueError as error:
-            said = str(error)
-        return candidate.__name__, said, twice(candidate(3)), [name for name in globals() if "argument" in name]
-    """
-
-    def root(number):
-        if number < 0:
-            raise ValueError("there is none")
-        return number**0.5
-
-    use = function_of(kernel, "use", source)
-    assert use(root, lambda number: 2 * number) == (
-        "argument 0",
-        "there is none",
-        2 * 3**0.5,
-        ["argument 0", "argument 1"],
+    imported = (
+        "import sys\nprint(json.dumps([n for n in sys.modules if n.startswith(('autograder', 'attention_tests'))]))"
     )
-    assert function_of(kernel, "left", "def left(): return [name for name in globals() if 'argument' in name]")() == []
+    assert told(kernel, imported) == []
 
 
-def test_function_gets_gradients_through_the_grader_s_answers(kernel: Kernel) -> None:
-    """Do gradients flow back through the grader's version of an earlier exercise, for each form of call?"""
+def test_candidate_carries_values_errors_and_gradients(kernel: Kernel) -> None:
+    """Does a test get a candidate of the grader that carries calls, errors and gradients, for each form of call?"""
     source = """
     import torch
-    def attend(q, k, v=None, mask=None): return q * 0, q
-    def layer(x, w):
-        output, weights = attend(x @ w, x, v=3 * x, mask=torch.tensor([True, False]))
-        return output * 2, weights
+    def use(candidate):
+        try:
+            candidate(torch.zeros(2), None)
+        except ValueError as error:
+            said = str(error)
+        x, w = torch.ones(3, requires_grad=True), torch.tensor([1.0, 2.0, 3.0])
+        (candidate(x, scale=w) * w).sum().backward()
+        return candidate.__name__, said, candidate(w, scale=w), x.grad
     """
-    function, asked = function_of(kernel, "layer", source), []
 
-    def correct(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        asked.append(mask.tolist())
-        weights = (q @ k.T).masked_fill(~mask, -torch.inf).softmax(-1)
-        return weights @ v.sin(), weights
+    def scaled(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+        if scale is None:
+            raise IndexError("there is none")
+        return x.sin() * scale
 
-    x, w = torch.randn(2, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
-    with function.replaced({"attend": correct}):
-        output, weights = function(x, w)
-        found = torch.autograd.grad((output * torch.tensor([1.0, 2.0, 3.0])).sum() + weights[0, 0], (x, w))
-    own = correct(x @ w, x, 3 * x, torch.tensor([True, False]))
-    expected = torch.autograd.grad((2 * own[0] * torch.tensor([1.0, 2.0, 3.0])).sum() + own[1][0, 0], (x, w))
-    torch.testing.assert_close(output, 2 * own[0])
-    for gradient, right in zip(found, expected, strict=True):
-        torch.testing.assert_close(gradient, right)
-    assert asked[0] == [True, False]
+    name, said, value, gradient = function_of(kernel, "use", source)(scaled)
+    weights = torch.tensor([1.0, 2.0, 3.0])
+    assert (name, said) == ("candidate", "there is none")
+    torch.testing.assert_close(value, weights.sin() * weights)
+    torch.testing.assert_close(gradient, torch.ones(3).cos() * weights**2)
 
 
 def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
-    """If the student's function changes a tensor, does the grader see it, also for a tensor with a gradient?"""
+    """If the student's function changes a tensor, does the grader see it?"""
     function = function_of(kernel, "halve", "def halve(a):\n    a /= 2\n    return a * 3")
     plain = torch.ones(2)
     torch.testing.assert_close(function(plain), torch.full((2,), 1.5))
     torch.testing.assert_close(plain, torch.full((2,), 0.5))
-    leaf = torch.ones(2, requires_grad=True)
-    given = leaf.clone()
-    result = function(given)
-    torch.testing.assert_close(given.detach(), torch.full((2,), 0.5))
-    (gradient,) = torch.autograd.grad(result.sum(), leaf)
-    torch.testing.assert_close(gradient, torch.full((2,), 1.5))
 
 
 def test_function_has_siblings(kernel: Kernel) -> None:
@@ -222,19 +186,14 @@ def test_function_has_siblings(kernel: Kernel) -> None:
     assert (function(), function.sibling("two")()) == (1, 2)
 
 
-def test_function_gets_the_grader_errors_of_earlier_exercises(kernel: Kernel) -> None:
-    """Does an error of the grader's version reach the student's code as a ValueError, while both sides go on?"""
-    source = "def caught(x):\n    try:\n        return softmax(x)\n    except ValueError as error:\n        return str(error)"
-    function = function_of(kernel, "caught", source)
-
-    def correct(scores: Any) -> Any:
-        raise IndexError("axis 7 is out of bounds")
-
-    with function.replaced({"softmax": correct}):
-        assert function(1) == "axis 7 is out of bounds"
-        assert function(1) == "axis 7 is out of bounds"
-
-
+PLAINLY = {
+    "do": "ask",
+    "module": "attention_tests.compare",
+    "ask": "ask_plainly",
+    "others": [],
+    "arguments": [],
+    "keywords": {},
+}
 DRAWS = (
     "import random, numpy as np, torch\ndef f():\n    return [random.random(), np.random.rand(), torch.rand(1).item()]"
 )
@@ -243,10 +202,10 @@ DRAWS = (
 def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
     """Are the random numbers of Python, NumPy and PyTorch in a call the same in each run, whatever was drawn before?"""
     kernel.run_cell(DRAWS)
-    request = {"do": "call", "target": "f", "arguments": [], "keywords": {}, "modules": [], "differentiable": []}
+    request = PLAINLY | {"function": "f"}
     drawn = []
     for number in (1, 2, 1):
-        drawn.append(kernel.call(request | {"gradient": False, "draw": number}, {}, 5.0)["value"])
+        drawn.append(kernel.call(request | {"draw": number}, None, 5.0)["value"])
         kernel.run_cell("f()")
     assert drawn[0] == drawn[2]
     assert all(one != two for one, two in zip(*drawn[:2]))
@@ -257,43 +216,14 @@ def test_call_works_where_nothing_can_be_seeded(start: Callable[..., Kernel]) ->
     kernel = start()
     broken = "import random, sys\nsys.modules['numpy'] = sys.modules['torch'] = random.seed = None"
     kernel.run_cell(f"{broken}\ndef f():\n    return 3")
-    request = {"do": "call", "target": "f", "arguments": [], "keywords": {}, "modules": [], "differentiable": []}
-    assert kernel.call(request | {"gradient": False, "draw": 1}, {}, 5.0)["value"] == 3
+    request = PLAINLY | {"function": "f"}
+    assert kernel.call(request | {"draw": 1}, None, 5.0)["value"] == 3
 
 
 def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
     """Does each kernel have its own state of random generators?"""
     first, second = (told(start(), f"{DRAWS}\nprint(json.dumps(f()))") for _ in range(2))
     assert all(one != two for one, two in zip(first, second))
-
-
-def test_module_crosses_with_values_and_gradients(kernel: Kernel) -> None:
-    """Does a student's module have the same parameters, outputs and gradients in the grader as in the sandbox?"""
-    source = """
-    import torch
-    class Net(torch.nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.inner = torch.nn.Linear(width, 3)
-        def forward(self, x):
-            return torch.tanh(self.inner(x))
-    """
-    net = function_of(kernel, "Net", source)(4)
-    assert [name for name, _ in net.named_parameters()] == ["inner.weight", "inner.bias"]
-    rng = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        net.inner.weight.copy_(torch.randn(3, 4, generator=rng))
-        net.inner.bias.copy_(torch.randn(3, generator=rng))
-    here = torch.nn.Linear(4, 3)
-    here.load_state_dict(net.inner.state_dict())
-    x = torch.randn(5, 4, generator=rng)
-    mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
-    expected, output = torch.tanh(here(mine)), net(theirs)
-    expected.square().sum().backward()
-    output.square().sum().backward()
-    pairs = ((output, expected), (theirs.grad, mine.grad), (net.inner.weight.grad, here.weight.grad))
-    for got, right in pairs:
-        torch.testing.assert_close(got, right, rtol=1e-5, atol=1e-6)  # float32 keeps 7 digits
 
 
 LEFT = """
@@ -310,6 +240,7 @@ held += [torch.autograd.graph.disable_saved_tensors_hooks("none here"), Mode()]
 [each.__enter__() for each in held]
 
 def state(x):
+    x.requires_grad_()
     warnings.warn("heard")
     flags = [torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), print is not None]
     y = x @ x
@@ -325,7 +256,7 @@ def test_call_finds_the_state_that_a_kernel_begins_with(start: Callable[..., Ker
     kernel = start()
     kernel.run_cell("pass")
     assert [output for output in kernel.run_cell(LEFT) if output.output_type == "error"] == []
-    state = Function("state", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 10.0))
-    x = torch.ones(2, 2, requires_grad=True)
+    state = Answer("state", lambda request, candidate: kernel.call(request | {"draw": 1}, candidate, 10.0))
+    x = torch.ones(2, 2)
     assert state(x) == ["torch.float32", "torch.float32", "cpu", "warn", "/tmp/home", True, False, True]
     assert state(x) == state(x)

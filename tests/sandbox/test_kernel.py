@@ -17,10 +17,10 @@ from in_kernel import attempt, function_of, reaching, told
 from PIL import Image
 
 from autograder.sandbox.host import bubblewrap as sandbox
+from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.bubblewrap import Sandbox, SandboxError, start_kernel
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
-from autograder.sandbox.host.proxy import Function
 
 
 def test_limits_of_the_system_are_set_for_good(start: Callable[..., Kernel]) -> None:
@@ -434,7 +434,7 @@ def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureReques
     kernel = Kernel(Limits(forked=False))
     request.addfinalizer(kernel.close)
     kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
-    compiler = Function("compiler", lambda request, correct: kernel.call(request | {"draw": 1}, correct, 60.0))
+    compiler = Answer("compiler", lambda request, candidate: kernel.call(request | {"draw": 1}, candidate, 60.0))
     assert compiler() == 0
     kernel.run_cell("torch.use_deterministic_algorithms(True)")
     assert compiler() == 1  # this check notices an import of the compiler

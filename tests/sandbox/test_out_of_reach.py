@@ -67,25 +67,23 @@ def test_honest_code_is_not_asked_about(start: Callable[..., Kernel], deed: str)
 
 
 def test_no_name_leads_to_the_agent(start: Callable[..., Kernel]) -> None:
-    """Do sys.modules, sys.path and the globals of a stand-in hold nothing of the agent?"""
+    """Do sys.modules, sys.path and the globals of a candidate hold nothing of the agent?"""
     kernel = start()
     source = """
     import sys
-    names = ("inside", "wire", "out_of_reach", "notebook_shell", "memory", "refused", "stand_in", "unwritten", "warm")
+    names = ("inside", "wire", "out_of_reach", "notebook_shell", "memory", "refused", "candidate", "unwritten", "warm")
     print(json.dumps([[n for n in names if n in sys.modules], [p for p in sys.path if "grader" in p],
                       [n for n in vars(get_ipython()) if hasattr(getattr(get_ipython(), n, None), "serve_kernel")]]))
     """
     assert told(kernel, source) == [[], [], []]
     source = """
-    def look():
-        found = [sorted(earlier.__globals__)]
-        for cell in earlier.__closure__:
+    def look(candidate):
+        found = [sorted(candidate.__globals__)]
+        for cell in candidate.__closure__:
             found.append(sorted(getattr(cell.cell_contents, "__globals__", ())))
         return found
     """
-    function = function_of(kernel, "look", source)
-    with function.replaced({"earlier": lambda: 1}):
-        of_file, *closures = function()
+    of_file, *closures = function_of(kernel, "look", source)(lambda: 1)
     assert not {"SEND", "CHANNEL", "wire", "sys"} & set(of_file)
     assert {tuple(names) for names in closures} == {()}
     assert kernel.reached == []

@@ -21,7 +21,7 @@ KEYS = st.text() | st.integers(1 - MAX_KEY, MAX_KEY - 1)
 VALUES = st.recursive(
     PLAIN, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(KEYS, inner), max_leaves=20
 )
-KINDS = st.sampled_from(["list", "tuple", "dict", "array", "tensor", "handle", "foreign", "other"])
+KINDS = st.sampled_from(["list", "tuple", "dict", "array", "tensor", "foreign", "other"])
 PIECES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["<f8", "|b1"])
 NESTED = st.recursive(PIECES, lambda inner: st.lists(inner) | st.dictionaries(KINDS, inner, max_size=2), max_leaves=20)
 MESSAGES = st.builds(lambda nested, numbers: json.dumps(nested).encode() + b"\0" + numbers, NESTED, st.binary())

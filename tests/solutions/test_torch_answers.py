@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from attention_tests.repair import BrokenBlock
 from conftest import FIRST_SEED_SOON
 from test_numpy_answers import LEADING, draw_mask
 from torch import nn
@@ -257,17 +258,17 @@ def test_broken_blocks_do_not_learn_and_repaired_ones_do(seed: int) -> None:
     The accuracy is that on new sequences: a broken stack may end with any training loss, NaN and 0 included.
     """
     torch.manual_seed(seed)
-    first, accuracy = trained([encoder.BrokenBlock(48, 4, 80) for _ in range(4)], seed)
+    first, accuracy = trained([BrokenBlock(48, 4, 80) for _ in range(4)], seed)
     assert first > 1e3
     assert accuracy < 0.5  # chance is 0.25
-    first, accuracy = trained([encoder.repair(encoder.BrokenBlock(48, 4, 80)) for _ in range(4)], seed)
+    first, accuracy = trained([encoder.repair(BrokenBlock(48, 4, 80)) for _ in range(4)], seed)
     assert 0.7 < first < 4
     assert accuracy > 0.9
 
 
 def test_repair_changes_the_block_in_place(in_float64: None) -> None:
     """Does the same object come back, with parts of the same sizes, and without information between images?"""
-    block = encoder.BrokenBlock(12, 3, 7)
+    block = BrokenBlock(12, 3, 7)
     sizes = {name: parameter.shape for name, parameter in block.named_parameters()}
     x = torch.randn(4, 5, 12)
     other = torch.cat([x[:1] + 1, x[1:]])

@@ -1,13 +1,11 @@
 """The exercises of assignment 1_attention: softmax, attention, self_attention, attention_backward, online_softmax."""
 
-from autograder.checks.attention import cases, steps
+from autograder.checks.attention import cases, stand_ins, steps
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.checks.attention.oracles import (
-    oracle_attention,
     oracle_attention_backward,
     oracle_online_softmax,
     oracle_self_attention,
-    oracle_softmax,
 )
 from autograder.judge.exercise import Exercise, checker
 from solutions import attention as answers
@@ -15,7 +13,7 @@ from solutions import attention as answers
 SOFTMAX = Exercise(
     name="softmax",
     names=("weights",),
-    oracle=oracle_softmax,
+    oracle=stand_ins.softmax,
     steps=steps.softmax,
     answers=answers,
     known=MISTAKES,
@@ -29,7 +27,7 @@ SOFTMAX = Exercise(
 ATTENTION = Exercise(
     name="attention",
     names=("output", "weights"),
-    oracle=oracle_attention,
+    oracle=stand_ins.attention,
     steps=steps.attention,
     answers=answers,
     known=MISTAKES,
@@ -41,7 +39,7 @@ ATTENTION = Exercise(
     },
     visible=cases.attention_visible_cases,
     untried={"a mask together with scores far from each other": ("M18",)},
-    uses={"softmax": oracle_softmax},
+    uses={"softmax": stand_ins.softmax},
 )
 SELF_ATTENTION = Exercise(
     name="self_attention",
@@ -57,7 +55,7 @@ SELF_ATTENTION = Exercise(
     },
     visible=cases.self_attention_visible_cases,
     untried={"a mask together with scores far from each other": ("M18",)},
-    uses={"softmax": oracle_softmax, "attention": oracle_attention},
+    uses={"softmax": stand_ins.softmax, "attention": stand_ins.attention},
 )
 ATTENTION_BACKWARD = Exercise(
     name="attention_backward",
@@ -74,7 +72,7 @@ ATTENTION_BACKWARD = Exercise(
         "far": cases.backward_far_cases,
     },
     visible=cases.backward_visible_cases,
-    uses={"softmax": oracle_softmax, "attention": oracle_attention},
+    uses={"softmax": stand_ins.softmax, "attention": stand_ins.attention},
 )
 ONLINE_SOFTMAX = Exercise(
     name="online_softmax",

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special
 import torch
 
-from autograder.checks.attention import oracles
+from autograder.checks.attention import oracles, stand_ins
 from solutions import attention as answers
 
 Array = np.ndarray
@@ -447,7 +447,7 @@ RIGHT_ANSWERS = {
         "masked arrays": attention_with_masked_arrays,
         "key by key": attention_key_by_key,
         "logarithm of the mask, an error of its own": attention_with_log_mask,
-        "oracle": oracles.oracle_attention,
+        "oracle": stand_ins.attention,
     },
     "self_attention": {
         "answer": answers.self_attention,

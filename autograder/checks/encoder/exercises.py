@@ -6,7 +6,7 @@ The oracles are PyTorch's own layers under the names of the exercise. They are a
 from attention_tests import encoder as asks
 from attention_tests import repair
 
-from autograder.checks.encoder import cases, layers, oracles, steps
+from autograder.checks.encoder import cases, oracles, stand_ins, steps
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import encoder as answers
@@ -15,7 +15,7 @@ LAYER_NORM = ExerciseInTorch(
     name="LayerNorm",
     steps=steps.layer_norm,
     names=(),
-    oracle=layers.LayerNorm,
+    oracle=stand_ins.LayerNorm,
     answers=answers,
     known=MISTAKES,
     stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
@@ -28,7 +28,7 @@ FEED_FORWARD = ExerciseInTorch(
     name="FeedForward",
     steps=steps.feed_forward,
     names=(),
-    oracle=layers.FeedForward,
+    oracle=stand_ins.FeedForward,
     answers=answers,
     known=MISTAKES,
     stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
@@ -41,7 +41,7 @@ ENCODER_BLOCK = ExerciseInTorch(
     name="EncoderBlock",
     steps=steps.encoder_block,
     names=(),
-    oracle=layers.EncoderBlock,
+    oracle=stand_ins.EncoderBlock,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -51,7 +51,7 @@ ENCODER_BLOCK = ExerciseInTorch(
         "dropout": cases.block_dropout,
     },
     visible=cases.block_visible,
-    uses={"LayerNorm": layers.LayerNorm, "FeedForward": layers.FeedForward},
+    uses={"LayerNorm": stand_ins.LayerNorm, "FeedForward": stand_ins.FeedForward},
     ask=asks.ask_block,
     read=asks.read_block,
 )
@@ -65,7 +65,11 @@ ENCODER = ExerciseInTorch(
     known=MISTAKES,
     stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
     visible=cases.encoder_visible,
-    uses={"LayerNorm": layers.LayerNorm, "FeedForward": layers.FeedForward, "EncoderBlock": layers.EncoderBlock},
+    uses={
+        "LayerNorm": stand_ins.LayerNorm,
+        "FeedForward": stand_ins.FeedForward,
+        "EncoderBlock": stand_ins.EncoderBlock,
+    },
     ask=asks.ask_encoder,
     read=asks.read_encoder,
 )
@@ -80,7 +84,7 @@ REPAIR = ExerciseInTorch(
     visible=cases.repair_visible,
     ask=repair.ask_repair,
     read=repair.read_repair,
-    given={"BrokenBlock": answers.BrokenBlock},
+    given={"BrokenBlock": repair.BrokenBlock},
 )
 
 ROPE = ExerciseInTorch(

@@ -632,7 +632,7 @@ MISTAKES = (
             "repair",
             "width = block.attention.embed_dim",
             "width = block.attention.embed_dim\n"
-            "    block = BrokenBlock(width, block.attention.num_heads, block.feed_forward[0].out_features)",
+            "    block = type(block)(width, block.attention.num_heads, block.feed_forward[0].out_features)",
         ),
     ),
     Mistake(

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from autograder.checks.encoder import layers, oracles
+from autograder.checks.encoder import oracles, stand_ins
 from autograder.checks.encoder.right_rope import ROPE
 from solutions import encoder as answers
 from solutions.encoder import MultiHeadAttention
@@ -441,7 +441,7 @@ RIGHT_ANSWERS = {
         "float64 inside": norm_like(norm_in_float64),
         "nn.LayerNorm inside": NormOfTorchInside,
         "buffer and addcmul": NormWithBuffer,
-        "PyTorch's own": layers.LayerNorm,
+        "PyTorch's own": stand_ins.LayerNorm,
     },
     "FeedForward": {
         "answer": answers.FeedForward,
@@ -451,7 +451,7 @@ RIGHT_ANSWERS = {
         "tanh approximation": feed_like(feed_through_tanh),
         "einsum, cdf, own dropout": feed_like(feed_by_einsum),
         "token by token": feed_like(feed_token_by_token),
-        "oracle": layers.FeedForward,
+        "oracle": stand_ins.FeedForward,
     },
     "EncoderBlock": {
         "answer": answers.EncoderBlock,
@@ -463,7 +463,7 @@ RIGHT_ANSWERS = {
         "masks made full": BlockWithFullMask,
         "checkpoints": BlockWithCheckpoints,
         "Xavier and zeros": BlockOfXavier,
-        "oracle": layers.EncoderBlock,
+        "oracle": stand_ins.EncoderBlock,
     },
     "Encoder": {
         "answer": answers.Encoder,

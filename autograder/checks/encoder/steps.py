@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from attention_tests import encoder as asks
 
-from autograder.checks.encoder import layers, oracles
+from autograder.checks.encoder import oracles, stand_ins
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
 FORWARD = ("output", "learning")  # the values of `what` for which there are steps
@@ -16,7 +16,7 @@ def layer_norm(what: str, x: Array, eps: float | None = None, seed: int = 0) -> 
     if what not in FORWARD:
         return None
     x = asks.tensor(x)
-    norm = layers.LayerNorm(x.shape[-1], *([] if eps is None else [eps]))
+    norm = stand_ins.LayerNorm(x.shape[-1], *([] if eps is None else [eps]))
     asks.load(norm, asks.NORM, seed)
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
@@ -46,7 +46,7 @@ def feed_forward(what: str, x: Array, hidden_width: int, dropout: float = 0.0, s
     if what not in FORWARD:
         return None
     x = asks.tensor(x)
-    module = layers.FeedForward(x.shape[-1], hidden_width)
+    module = stand_ins.FeedForward(x.shape[-1], hidden_width)
     asks.load(module, asks.FEED_FORWARD, seed)
     hidden = module.expand(x)
     activations = F.gelu(hidden)
@@ -59,9 +59,11 @@ def feed_forward(what: str, x: Array, hidden_width: int, dropout: float = 0.0, s
     )
 
 
-def _of_block(block: layers.Layer, x: torch.Tensor, mask: torch.Tensor | None, which: str) -> dict[str, torch.Tensor]:
+def _of_block(
+    block: stand_ins.Layer, x: torch.Tensor, mask: torch.Tensor | None, which: str
+) -> dict[str, torch.Tensor]:
     normed = block.norm1(x)
-    hidden = layers.hidden_pairs(mask, block.self_attn.num_heads)
+    hidden = stand_ins.hidden_pairs(mask, block.self_attn.num_heads)
     attended = block.self_attn(normed, normed, normed, attn_mask=hidden, need_weights=False)[0]
     first = x + attended
     normed_again = block.norm2(first)
@@ -92,7 +94,7 @@ def encoder_block(
     if what not in FORWARD:
         return None
     x = asks.tensor(x)
-    block = layers.EncoderBlock(x.shape[-1], num_heads, hidden_width).eval()
+    block = stand_ins.EncoderBlock(x.shape[-1], num_heads, hidden_width).eval()
     asks.load(block, asks.BLOCK, seed)
     return arrays(_of_block(block, x, asks.tensor(mask), ""))
 

@@ -15,7 +15,7 @@ from attention_tests.multihead import (
     read_tensors,
 )
 
-from autograder.checks.multihead import cases, oracles, steps
+from autograder.checks.multihead import cases, oracles, stand_ins, steps
 from autograder.checks.multihead.mistakes import MISTAKES
 from autograder.checks.steps import no_steps
 from autograder.judge.exercise import ExerciseInTorch, checker
@@ -78,7 +78,7 @@ ALL = (
         name="split_heads",
         steps=no_steps,
         names=("heads",),
-        oracle=oracles.split_heads,
+        oracle=stand_ins.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
         visible=cases.split_heads_visible,
         ask=ask_tensors,
@@ -88,7 +88,7 @@ ALL = (
         name="merge_heads",
         steps=no_steps,
         names=("tokens",),
-        oracle=oracles.merge_heads,
+        oracle=stand_ins.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},
         visible=cases.merge_heads_visible,
         ask=ask_tensors,
@@ -98,7 +98,7 @@ ALL = (
         name="attend",
         steps=steps.attend,
         names=("output", "weights"),
-        oracle=oracles.attend,
+        oracle=stand_ins.attend,
         stages={
             "weights": cases.attend_weights,
             "output": cases.attend_output,
@@ -125,9 +125,9 @@ ALL = (
         visible=cases.layer_visible,
         untried={"tokens so large that scores are far from each other": ("M18",)},
         uses={
-            "split_heads": oracles.split_heads,
-            "merge_heads": oracles.merge_heads,
-            "attend": oracles.attend,
+            "split_heads": stand_ins.split_heads,
+            "merge_heads": stand_ins.merge_heads,
+            "attend": stand_ins.attend,
         },
         ask=ask_layer,
         read=read_layer,

@@ -5,7 +5,7 @@ import torch
 from attention_tests import multihead as asks
 
 from autograder.checks import steps
-from autograder.checks.multihead import oracles
+from autograder.checks.multihead import oracles, stand_ins
 from autograder.checks.steps import Array, Steps, arrays, in_float64
 
 FORWARD = ("output", "weights", "gradient")  # the values of `what` for which there are steps
@@ -19,7 +19,7 @@ def attend(q: Array, k: Array, v: Array, mask: Array | None = None, *_asked: str
     if isinstance(mask, str):
         mask = None
     if mask is not None:
-        mask = oracles.with_axes(torch.from_numpy(mask)).numpy()
+        mask = stand_ins.with_axes(torch.from_numpy(mask)).numpy()
     q, k, v = (np.asarray(array, dtype=float) for array in (q, k, v))
     return steps.attention(q, k, v, mask)
 
@@ -30,10 +30,10 @@ def multi_head_attention(what: str, sizes: dict, seed: int, x: Array, mask: Arra
         return None
     layer = asks.fill(oracles.MultiHeadAttention(**sizes), seed)
     packed = layer.qkv(asks.tensor(x))  # (B, N, 3 D)
-    q, k, v = (oracles.split_heads(part, layer.num_heads) for part in packed.chunk(3, dim=-1))
+    q, k, v = (stand_ins.split_heads(part, layer.num_heads) for part in packed.chunk(3, dim=-1))
     inside = attend(q.numpy(), k.numpy(), v.numpy(), mask)
     mixed = torch.from_numpy(inside.pop("is the output"))
-    merged = oracles.merge_heads(mixed)
+    merged = stand_ins.merge_heads(mixed)
     all_steps = {
         "are the queries, keys and values, packed": packed,
         "are the queries of all heads": q,

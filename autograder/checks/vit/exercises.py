@@ -4,7 +4,7 @@ from attention_tests import vit as asks
 from attention_tests import vit_measures
 
 from autograder.checks.steps import no_steps
-from autograder.checks.vit import cases, layers, oracles, steps
+from autograder.checks.vit import cases, oracles, stand_ins, steps
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
@@ -13,7 +13,7 @@ PATCHIFY = ExerciseInTorch(
     name="patchify",
     steps=no_steps,
     names=(),
-    oracle=oracles.oracle_patchify,
+    oracle=stand_ins.patchify,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -30,7 +30,7 @@ PATCH_EMBEDDING = ExerciseInTorch(
     name="PatchEmbedding",
     steps=steps.patch_embedding,
     names=(),
-    oracle=layers.PatchEmbedding,
+    oracle=stand_ins.PatchEmbedding,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -39,7 +39,7 @@ PATCH_EMBEDDING = ExerciseInTorch(
         "edges": cases.embedding_edge_cases,
     },
     visible=cases.embedding_visible_cases,
-    uses={"patchify": oracles.oracle_patchify},
+    uses={"patchify": stand_ins.patchify},
     ask=asks.ask_patch_embedding,
     read=asks.read_patch_embedding,
 )
@@ -60,7 +60,7 @@ VIT = ExerciseInTorch(
         "dropout": cases.vit_cases("dropout", 0.3, of=cases.DROPPED),
     },
     visible=cases.vit_visible_cases,
-    uses={"PatchEmbedding": layers.PatchEmbedding},
+    uses={"PatchEmbedding": stand_ins.PatchEmbedding},
     ask=asks.ask_vit,
     read=asks.read_vit,
 )

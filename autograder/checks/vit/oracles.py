@@ -1,7 +1,7 @@
 """Oracles of assignment 4_vit: right results, computed by other methods than in the answers.
 
-They use `F.unfold`, torchvision's VisionTransformer, loops over single images, and products of a row with matrices. The oracle
-of PatchEmbedding is in `layers.py`.
+They use torchvision's VisionTransformer, loops over single images, and products of a row with matrices. The oracles of
+patchify and PatchEmbedding are in `stand_ins.py`.
 """
 
 import copy
@@ -9,22 +9,8 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torchvision.models import VisionTransformer
-
-# ------------------------------------------------------------------------------------------------------------- patchify
-
-
-def refuse_untiled(images, patch_size):
-    if images.shape[2] % patch_size or images.shape[3] % patch_size:
-        raise ValueError(f"{patch_size} does not divide {tuple(images.shape[2:])}")
-    return images
-
-
-def oracle_patchify(images, patch_size):
-    return F.unfold(refuse_untiled(images, patch_size), patch_size, stride=patch_size).mT
-
 
 # ------------------------------------------------------------------------------------------------------------------ ViT
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from autograder.checks.vit import layers, oracles
+from autograder.checks.vit import oracles, stand_ins
 from solutions import vit as answers
 from solutions.vit import Encoder
 
@@ -22,14 +22,14 @@ def patchify_by_permute(images, patch_size):
 
 
 def patchify_by_transposes(images, patch_size):
-    batch, channels, height, width = oracles.refuse_untiled(images, patch_size).shape
+    batch, channels, height, width = stand_ins.refuse_untiled(images, patch_size).shape
     x = images.view(batch, channels, height // patch_size, patch_size, width // patch_size, patch_size)
     x = x.transpose(1, 2).transpose(2, 4).transpose(3, 4)  # (B, rows, columns, C, P, P)
     return x.contiguous().view(batch, -1, channels * patch_size**2)
 
 
 def patchify_in_loops(images, patch_size):
-    oracles.refuse_untiled(images, patch_size)
+    stand_ins.refuse_untiled(images, patch_size)
     patches = []
     for top in range(0, images.shape[2], patch_size):
         for left in range(0, images.shape[3], patch_size):
@@ -38,7 +38,7 @@ def patchify_in_loops(images, patch_size):
 
 
 def patchify_pixel_by_pixel(images, patch_size):
-    oracles.refuse_untiled(images, patch_size)
+    stand_ins.refuse_untiled(images, patch_size)
     batch, channels, height, width = images.shape
     patches = torch.zeros(batch, height * width // patch_size**2, channels * patch_size**2, dtype=images.dtype)
     for channel in range(channels):
@@ -51,13 +51,13 @@ def patchify_pixel_by_pixel(images, patch_size):
 
 
 def patchify_by_tensor_unfold(images, patch_size):
-    oracles.refuse_untiled(images, patch_size)
+    stand_ins.refuse_untiled(images, patch_size)
     windows = images.unfold(2, patch_size, patch_size).unfold(3, patch_size, patch_size)
     return windows.permute(0, 2, 3, 1, 4, 5).flatten(1, 2).flatten(2)
 
 
 def patchify_by_chunks(images, patch_size):
-    oracles.refuse_untiled(images, patch_size)
+    stand_ins.refuse_untiled(images, patch_size)
     rows = images.chunk(images.shape[2] // patch_size, dim=2)
     patches = [patch for row in rows for patch in row.chunk(images.shape[3] // patch_size, dim=3)]
     return torch.cat([patch.reshape(len(images), 1, -1) for patch in patches], dim=1)
@@ -65,14 +65,14 @@ def patchify_by_chunks(images, patch_size):
 
 def patchify_by_convolution(images, patch_size):
     """Use a convolution whose kernels are the rows of the unit matrix."""
-    oracles.refuse_untiled(images, patch_size)
+    stand_ins.refuse_untiled(images, patch_size)
     size = images.shape[1] * patch_size**2
     kernels = torch.eye(size, dtype=images.dtype).view(size, images.shape[1], patch_size, patch_size)
     return F.conv2d(images, kernels, stride=patch_size).flatten(2).transpose(1, 2)
 
 
 def patchify_by_einsum(images, patch_size):
-    batch, channels, height, width = oracles.refuse_untiled(images, patch_size).shape
+    batch, channels, height, width = stand_ins.refuse_untiled(images, patch_size).shape
     x = images.reshape(batch, channels, height // patch_size, patch_size, width // patch_size, patch_size)
     return torch.einsum("bcrpqs->brqcps", x).reshape(batch, -1, channels * patch_size**2)
 
@@ -82,7 +82,7 @@ def patchify_image_by_image(images, patch_size):
 
 
 def patchify_by_numpy(images, patch_size):
-    array = oracles.refuse_untiled(images, patch_size).numpy()
+    array = stand_ins.refuse_untiled(images, patch_size).numpy()
     rows = [
         np.split(row, array.shape[3] // patch_size, axis=3) for row in np.split(array, array.shape[2] // patch_size, 2)
     ]
@@ -91,7 +91,7 @@ def patchify_by_numpy(images, patch_size):
 
 def patchify_by_pixel_unshuffle(images, patch_size):
     """Use pixel_unshuffle, which gives (B, C·P·P, rows, columns)."""
-    return F.pixel_unshuffle(oracles.refuse_untiled(images, patch_size), patch_size).flatten(2).permute(0, 2, 1)
+    return F.pixel_unshuffle(stand_ins.refuse_untiled(images, patch_size), patch_size).flatten(2).permute(0, 2, 1)
 
 
 PATCHIFY = {
@@ -108,9 +108,9 @@ PATCHIFY = {
     "NumPy": patchify_by_numpy,
     "pixel_unshuffle": patchify_by_pixel_unshuffle,
     "nn.Unfold": lambda images, patch_size: nn.Unfold(patch_size, stride=patch_size)(
-        oracles.refuse_untiled(images, patch_size)
+        stand_ins.refuse_untiled(images, patch_size)
     ).transpose(1, 2),
-    "oracle": oracles.oracle_patchify,
+    "oracle": stand_ins.patchify,
 }
 
 
@@ -226,7 +226,7 @@ PATCH_EMBEDDING = {
     ),
     "patchify and a product": embed_like(
         lambda module, images: (
-            oracles.oracle_patchify(images, module.patch_size)
+            stand_ins.patchify(images, module.patch_size)
             @ module.projection.weight.reshape(len(module.projection.weight), -1).T
             + module.projection.bias
         )
@@ -256,7 +256,7 @@ PATCH_EMBEDDING = {
     "nn.Sequential": EmbeddingInSequence,
     "timm": EmbeddingOfTimm,
     "Hugging Face": EmbeddingOfHuggingFace,
-    "oracle": layers.PatchEmbedding,
+    "oracle": stand_ins.PatchEmbedding,
 }
 
 
@@ -274,7 +274,7 @@ def vit_like(forward, start=None):
             self.encoder = Encoder(depth, width, num_heads, hidden_width, dropout)
             self.position_embedding = nn.Parameter(torch.zeros(1, (image_size // patch_size) ** 2 + 1, width))
             self.class_token = nn.Parameter(torch.randn(1, 1, width))
-            self.patch_embedding = layers.PatchEmbedding(
+            self.patch_embedding = stand_ins.PatchEmbedding(
                 image_size=image_size, patch_size=patch_size, channels=channels, width=width
             )
             self.dropout = nn.Dropout(p=dropout)

@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import json
 import os
+import pkgutil
 import random
 import resource
 import shutil
@@ -21,24 +22,26 @@ import sys
 import threading
 from pathlib import Path
 
+import attention_tests.compare
 import out_of_reach
 import refused
 import wire
 from attention_tests.recorder import Recorder
 from attention_tests.unwritten import unwritten
+from candidate import candidate
 from left_behind import State
 from memory import Memory
 from notebook_shell import OUTPUTS, make_shell, redirect
-from stand_in import stand_in
+from replacement import replacement
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
-TESTS = "attention_tests"
-MODULES: list = []  # PyTorch modules that the student's functions returned; only their indices cross
-FILES: dict = {}  # what a file of replacement classes defines, by the file's text
-GRAPHS: dict = {}  # for each call whose gradient may be asked for: its outputs, and what they depend on
+FOLDER = str(Path(__file__).parent)
+OURS = (
+    "attention_tests",
+    "autograder",
+)  # packages of ours from which the agent imports what asks, and what replaces answers
 MEMORY: list = []  # what the notebook held before the first call that must not change it; a cell clears this
-ASKS: dict = {}  # modules of the visible tests' package that ask, by name
-OWN_TESTS: dict = {}  # the modules of that package that the agent has imported, by name
+IMPORTED: dict = {}  # the modules of these packages that the agent has imported, by name
 RECORDERS: list = []  # the recorder that is recording, if any
 CHANNEL: list = []  # the socket to the grader
 SEND: list = []  # the function that sends a message over the channel
@@ -75,20 +78,12 @@ def _reply_to(do: str, request: dict) -> bytes:
     try:
         if "draw" in request:
             seed_all(request["draw"])
-        classes = {name: _made_from(text)[name] for name, text in request["classes"].items()}
-        names = request["replaced"]
-        namespace.update({name: classes.get(name) or _ask_grader(name, names[name], before[name]) for name in before})
-        action = {
-            "cell": _cell,
-            "answer": _cell,
-            "call": _call,
-            "backward": _backward,
-            "ask": _ask,
-            "record": _record,
-        }[do]
+        for name, (module, ours) in request["replaced"].items():
+            namespace[name] = replacement(getattr(_own_module(module), ours), before[name])
+        action = {"cell": _cell, "answer": _cell, "ask": _ask, "try": _try, "record": _record}[do]
         reply |= action(request, namespace)
         RESTORE_MODULES[0]()
-        return wire.dumps(reply, _handle_of)
+        return wire.dumps(reply)
     except BaseException as error:
         RESTORE_MODULES[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
@@ -147,56 +142,50 @@ def _restoring_names(namespace: dict):
         MEMORY[0].put_back()
 
 
-def _call(request: dict, namespace: dict) -> dict:
-    """Call a student's function by name, or a module by its handle, with plain values."""
-    target = request["target"]
-    for number, state, training in request["modules"]:
-        _synchronise(_resolve(wire.Handle(number)), state, training)
-    if isinstance(target, wire.Handle):
-        function = module = _resolve(target)
-    else:
-        function, module = _named(target, namespace), None
-    sent, keywords = request["arguments"], request["keywords"]
-    for place in request.get("stand_ins", ()):  # stand-ins instead of the grader's functions
-        sent[place] = namespace[f"argument {place}"]
-    leaves = [sent[index].requires_grad_() for index in request["differentiable"]]
-    for index, leaf in zip(request["differentiable"], leaves):
-        sent[index] = leaf.clone()  # the function may change the clone in place
-    if request.get("forgotten"):
-        with _restoring_names(namespace):
-            function(*_resolved(sent), **_resolved(keywords))
-        return {}
-    value = function(*_resolved(sent), **_resolved(keywords))
-    reply = {"value": value, "arguments": sent}  # the arguments as the call left them
-    if module is not None:
-        reply["buffers"] = dict(MODULES[target.number].named_buffers())
-        leaves += [parameter for _, parameter in _parameters(MODULES[target.number])]
-    outputs = [item for item in (value if isinstance(value, (tuple, list)) else [value]) if hasattr(item, "grad_fn")]
-    if request["gradient"] and any(output.requires_grad for output in outputs):
-        GRAPHS[request["id"]] = (outputs, leaves)
-        reply["graph"] = [output.requires_grad for output in outputs]
-    return reply
-
-
 def _ask(request: dict, namespace: dict) -> dict:
     """Ask a student's function: run a function of the visible tests' package with it and plain values."""
     ask = getattr(_own_module(request["module"]), request["ask"])
     written = [_named(name, namespace) for name in (request["function"], *request["others"])]
-    value = ask(*written, *request["arguments"])
-    return {"value": value, "arguments": request["arguments"]}
+    value = ask(*written, *request["arguments"], **request["keywords"])
+    return {"value": value, "arguments": request["arguments"]}  # the arguments as the call left them
+
+
+def _try(request: dict, namespace: dict) -> dict:
+    """Call a student's test with a candidate, which asks the grader for its values."""
+    test = _named(request["function"], namespace)
+    if not request.get("forgotten"):
+        return {"value": test(candidate(out_of_reach.closed(_ask_grader)))}
+    with _restoring_names(namespace):
+        test(candidate(out_of_reach.closed(_ask_grader)))
+    return {}
 
 
 def _own_module(name: str):
-    """Return a module of the visible tests' package; no name of the notebook leads to it, and the notebook has its own copy."""
-    if name not in ASKS:
-        theirs = {each: sys.modules.pop(each) for each in list(sys.modules) if each.split(".")[0] == TESTS}
+    """Return a module of ours. No name of the notebook leads to it, and the notebook imports its own copy."""
+    if name not in IMPORTED:
+        theirs, path = _taken_out(), list(sys.path)
         try:
-            sys.modules.update(OWN_TESTS)
-            ASKS[name] = importlib.import_module(name)
+            sys.modules.update(IMPORTED)
+            sys.path.insert(0, FOLDER)
+            importlib.import_module(name)
         finally:
-            OWN_TESTS.update({each: sys.modules.pop(each) for each in list(sys.modules) if each.split(".")[0] == TESTS})
+            sys.path[:] = path
+            IMPORTED.update(_taken_out())
             sys.modules.update(theirs)
-    return ASKS[name]
+    return IMPORTED[name]
+
+
+def import_ours() -> None:
+    """Import all that asks, and all that replaces answers, so that each question finds it ready."""
+    for module in pkgutil.iter_modules(attention_tests.__path__, "attention_tests."):
+        importlib.import_module(module.name)
+    for path in Path(FOLDER, "autograder").rglob("*.py"):
+        importlib.import_module(".".join(path.relative_to(FOLDER).with_suffix("").parts))
+
+
+def _taken_out() -> dict:
+    """Take the modules of our packages out of the imported modules; return them."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in OURS}
 
 
 def _record(request: dict, namespace: dict) -> dict:
@@ -216,92 +205,14 @@ def _named(name: str, namespace: dict):
     return namespace[name]
 
 
-def _backward(request: dict, namespace: dict) -> dict:
-    """Carry gradients of a call's outputs back to its inputs and to the module's parameters."""
-    import torch
-
-    outputs, leaves = GRAPHS[request["graph"]]
-    pairs = [(o, g) for o, g in zip(outputs, request["gradients"]) if o.requires_grad and g is not None]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-    # The sum of the products has the same gradients. If autograd got the gradients themselves, it would import SymPy,
-    # which takes half a second in each kernel.
-    total = sum((output * gradient).sum() for output, gradient in pairs)
-    found = iter(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True))
-    return {"gradients": [next(found) if leaf.requires_grad else None for leaf in leaves]}
-
-
-def _handle_of(module) -> wire.Handle:
-    """Give a module a number, and say what it is made of: the paths and types of its parts, its parameters, its buffers."""
-    first: dict[int, str] = {}
-    shared = {name: first.setdefault(id(p), name) for name, p in module.named_parameters(remove_duplicate=False)}
-    description = {
-        "modules": {path: type(part).__name__ for path, part in module.named_modules(remove_duplicate=False)},
-        "training": {path: part.training for path, part in module.named_modules(remove_duplicate=False)},
-        "shared": shared,  # name -> the first name of the same parameter
-        "parameters": dict(module.named_parameters()),
-        "trainable": {name: parameter.requires_grad for name, parameter in module.named_parameters()},
-        "buffers": dict(module.named_buffers()),
-    }
-    if max(map(len, description.values())) > wire.MAX_PARTS:  # refused, because many such modules would fill the memory
-        raise ValueError(f"a module of more than {wire.MAX_PARTS} parts or parameters")
-    number = next((number for number, known in enumerate(MODULES) if known is module), len(MODULES))
-    if number == len(MODULES):
-        MODULES.append(module)
-    return wire.Handle(number, description=description)
-
-
-def _parameters(module) -> list:
-    return sorted(module.named_parameters())
-
-
-def _synchronise(module, state: dict, training: dict) -> None:
-    """Copy the values of a module's likeness, which is on the grader's side, into the module."""
-    import torch
-
-    values = dict(module.named_parameters()) | dict(module.named_buffers())
-    with torch.no_grad():
-        for name, value in state.items():
-            values[name].copy_(value)
-    for path, flag in training.items():
-        module.get_submodule(path).training = flag
-
-
-def _resolve(handle: wire.Handle):
-    if not 0 <= handle.number < len(MODULES):
-        raise RuntimeError("this module was lost with its kernel")
-    return MODULES[handle.number].get_submodule(handle.path)
-
-
-def _resolved(value):
-    if isinstance(value, wire.Handle):
-        return _resolve(value)
-    if type(value) in (list, tuple):
-        return type(value)(_resolved(item) for item in value)
-    if type(value) is dict:
-        return {key: _resolved(item) for key, item in value.items()}
-    return value
-
-
-def _made_from(text: str) -> dict:
-    """Return what the text of a file defines."""
-    if text not in FILES:
-        FILES[text] = {"__name__": "stand_ins"}
-        exec(text, FILES[text])
-    return FILES[text]
-
-
-def _ask_grader(name: str, names: list[str], own):
-    """Return a stand-in for an earlier exercise whose correct answer stays with the grader. Arguments as in `stand_in`."""
-
-    def ask(**question):
-        with QUESTION_LOCK:
-            SEND[0](wire.dumps({"question": name} | question))
-            answer = wire.loads(_receive())
-        if "error" in answer:
-            raise ValueError(answer["error"])
-        return answer["value"]
-
-    return stand_in(name, out_of_reach.closed(ask), tuple(names), own)
+def _ask_grader(**question):
+    """Ask the grader for a value of the candidate that is being tried."""
+    with QUESTION_LOCK:
+        SEND[0](wire.dumps({"question": True} | question))
+        answer = wire.loads(_receive())
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return answer["value"]
 
 
 def _line_of(error: BaseException) -> str:
@@ -353,7 +264,6 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         wire._Packer,
         wire._Reader,
         wire._Count,
-        wire.Handle,
         wire.Foreign,
         State,
         Memory,
@@ -367,11 +277,11 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
         "notebook_shell",
         "out_of_reach",
         "refused",
-        "stand_in",
+        "replacement",
+        "candidate",
         "wire",
     ]
-    OWN_TESTS.update({name: module for name, module in sys.modules.items() if name.split(".")[0] == TESTS})
-    ours += OWN_TESTS  # a notebook imports its own copy
+    IMPORTED.update(_taken_out())
     out_of_reach.hide(str(Path(__file__).parent), ours)
     # With this attribute, IPython would make this program `__main__` again when it ends.
     vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)

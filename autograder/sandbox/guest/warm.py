@@ -141,6 +141,8 @@ def main() -> None:
     inside.make_shell()
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    if "torch" in sys.modules:
+        inside.import_ours()
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
     inside.note_state()

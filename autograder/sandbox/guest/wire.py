@@ -1,9 +1,8 @@
 """Plain values as bytes: None, bool, int, float, str, lists, tuples, dicts, NumPy arrays and PyTorch tensors.
 
-A PyTorch module crosses as a number, by which the other side refers to it, and a description of its parts. Anything else
-crosses as the name of its type. A message is JSON, a zero byte, and the numbers of its arrays one after the other. It is
-never a pickle, so reading a value runs no code of the other side. This file imports nothing of ours, because the sandbox
-uses it too.
+Anything else crosses as the name of its type. A message is JSON, a zero byte, and the numbers of its arrays one after the
+other. It is never a pickle, so reading a value runs no code of the other side. This file imports nothing of ours, because
+the sandbox uses it too.
 """
 
 import builtins
@@ -11,7 +10,6 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable
 
 import numpy as np
 
@@ -26,7 +24,6 @@ MAX_VALUES = 2**18  # values of one message, nested ones included: a test's list
 MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger numbers can all have the same hash
 UNCOUNTED = min(MAX_OUTLINE, MAX_VALUES, MAX_KEYS, MAX_ARRAYS)  # a shorter text has too few bytes to exceed a limit
-MAX_PARTS = 1000  # parts of a module, and parameters, and buffers: a ViT has about sixty
 HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
 
@@ -38,33 +35,19 @@ class Foreign:
         self.name = name
 
 
-class Handle:
-    """Refers to a module in the sandbox: its number there, and the path of one of its parts ("blocks.0.norm").
-
-    A handle that comes from the sandbox has a `description` of the module's parts.
-    """
-
-    def __init__(self, number: int, path: str = "", description: object = None) -> None:
-        self.number, self.path, self.description = number, path, description
-
-
 def frame(message: bytes) -> bytes:
     """Return a message as it goes over the channel; an empty one ends the service."""
     return len(message).to_bytes(HEAD, "big") + message
 
 
-def dumps(value: object, handle_of: Callable[[object], Handle] | None = None) -> bytes:
+def dumps(value: object) -> bytes:
     """Return a value as a message.
-
-    Args:
-        value: The value that is to cross.
-        handle_of: Returns the handle of a module on this side; without it a module is foreign.
 
     Raises:
         ValueError: the message is longer than MAX_BYTES, or holds more than may cross, or the value nests deeper than
             MAX_DEPTH.
     """
-    packer = _Packer(handle_of)
+    packer = _Packer()
     text = json.dumps(packer.pack(value, 0)).encode()
     message = text + b"\0" + b"".join(packer.numbers)
     if len(message) > MAX_BYTES:
@@ -108,9 +91,8 @@ class _Count:
 class _Packer:
     """Converts a value into what JSON knows, and collects the bytes of its arrays in order."""
 
-    def __init__(self, handle_of: Callable[[object], Handle] | None) -> None:
-        self.handle_of, self.numbers = handle_of, list[bytes]()
-        self.count = _Count()
+    def __init__(self) -> None:
+        self.numbers, self.count = list[bytes](), _Count()
 
     def pack(self, value: object, depth: int) -> object:
         if depth > MAX_DEPTH:
@@ -132,10 +114,6 @@ class _Packer:
             if value.dtype == torch.bfloat16:
                 value = value.float()
             return {"tensor": self.pack_array(value.detach().cpu().resolve_conj().resolve_neg().numpy())}
-        if torch is not None and self.handle_of is not None and isinstance(value, torch.nn.Module):
-            value = self.handle_of(value)
-        if type(value) is Handle:
-            return {"handle": [value.number, value.path, self.pack(value.description, depth + 1)]}
         if isinstance(value, (np.ndarray, np.generic)):
             packed = self.pack_array(np.asarray(value))
             if packed is not None:
@@ -196,10 +174,6 @@ class _Reader:
             import torch
 
             return torch.from_numpy(self.read_array(*content))
-        if kind == "handle":
-            number, path, description = content
-            if type(number) is int and type(path) is str:
-                return Handle(number, path, self.read(description, depth + 1))
         if kind == "foreign":
             return Foreign(str(content)[:100])
         raise ValueError("unknown kind of value")

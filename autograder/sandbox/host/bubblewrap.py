@@ -43,6 +43,9 @@ SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision", "sklearn.datasets"
 START_SECONDS = 60.0  # seconds within which a kernel must be ready
 OWN_PROCESSES = 4  # processes of bubblewrap or of a fork, in addition to those that the student may start
 FIRST_TO_GO = "1000"  # oom_score_adj: Linux ends these processes first when the machine's memory is used up
+STAND_INS = sorted(
+    ROOT.glob("autograder/checks/*/stand_ins.py")
+)  # what replaces a student's other answers in a sandbox
 INSIDE = sorted(path.name for path in GUEST.glob("[!_]*.py"))  # our files that run in a sandbox
 
 
@@ -427,6 +430,11 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += _visible(folder)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
         command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
+    for file in STAND_INS:
+        place = Path("/grader", file.relative_to(ROOT))
+        for folder in list(reversed(place.parents))[2:]:
+            command += ["--perms", "0755", "--dir", str(folder)]
+        command += ["--ro-bind", str(file), str(place)]
     for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]

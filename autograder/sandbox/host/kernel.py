@@ -15,9 +15,9 @@ from nbformat import NotebookNode
 from autograder.sandbox.guest import wire
 from autograder.sandbox.guest.out_of_reach import REACHED, SEAL
 from autograder.sandbox.host.bubblewrap import start_kernel
+from autograder.sandbox.host.candidate import answer
 from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.outputs import changes_in, outputs_in
-from autograder.sandbox.host.questions import answer, names_of_arguments, text_of
 
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
@@ -114,33 +114,30 @@ class Kernel:
         do = "answer" if answers else "cell"
         request = {"do": do, "source": source, "acts": acts, "forgotten": forgotten}
         request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
-        reply = self.call(request, {}, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
+        reply = self.call(request, None, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
         self.raise_if_lost()  # so that no other cell suffers from what this one leaves behind
         return outputs_in(reply, self.limits) + changes_in(reply)
 
-    def call(self, request: dict[str, Any], correct: dict[str, Callable[..., Any]], seconds: float) -> dict[str, Any]:
-        """Call a student's function with plain values; return the agent's reply.
+    def call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
+        """Ask a student's function; return the agent's reply.
 
         Args:
-            request: What the agent in `inside.py` reads; this function adds id, replaced and classes.
-            correct: Earlier exercises that the student's function may ask the grader for while it runs. Classes are
-                made in the sandbox, from the text of their file.
+            request: What the agent in `inside.py` reads; this function adds an id.
+            candidate: The function that the student's test tries, if any: the test asks for its values while it runs.
             seconds: The time limit.
 
         Raises:
             KernelLost: as `run_cell`.
         """
-        classes = {name: text_of(item) for name, item in correct.items() if isinstance(item, type)}
-        replaced = {name: names_of_arguments(correct[name]) for name in sorted(correct)}
-        content = request | {"id": secrets.token_hex(16), "replaced": replaced, "classes": classes}
+        content = {"replaced": {}} | request | {"id": secrets.token_hex(16)}
         self.current_request = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
             received = self._receive()
             message = None if received is None else self._opened(received)
-            if message is not None and "question" in message:
-                self._send(answer(message, len(received), correct))
+            if message is not None and "question" in message and candidate is not None:
+                self._send(answer(message, len(received), candidate))
             elif message is not None and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.raise_if_lost()  # checks the kernel, as after a cell
@@ -257,8 +254,7 @@ def _in_words(request: dict[str, Any]) -> str:
     """Return what a request runs: a cell by its first line, or a function by its name."""
     if "source" in request:
         return f"the cell that begins {next(iter(request['source'].strip().splitlines()), '')[:60]!r}"
-    target = request.get("target", request.get("function"))
-    return f"`{target}`" if isinstance(target, str) else "a module"
+    return f"`{request['function']}`"
 
 
 def _read(received: bytes) -> dict[str, Any] | None:

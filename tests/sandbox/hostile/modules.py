@@ -160,39 +160,26 @@ hooks.register_module_parameter_registration_hook(note)
         on=IN_TORCH,
     ),
     Attack(
-        "agent-handles",
-        "Sends the grader a description of every module in which parts, parameters and numbers contradict each other.",
-        for_nothing("""
-import inside, itertools, torch, wire
-class Linear(torch.nn.Linear):
-    pass
-for name in ("matmul", "split_heads", "to_torch", "LayerNorm", "FeedForward", "EncoderBlock", "Encoder", "repair", "ViT",
-             "MultiHeadAttention", "PatchEmbedding", "patchify", "attend"):
-    globals()[name] = lambda *args, **kwargs: Linear(2, 3)
-odd = itertools.cycle([
-    {}, {"modules": {"": "LayerNorm", "a.b.c": "x"}}, None, 5, {"modules": {}, "training": {}},
-    {"modules": {"": "A"}, "training": {"": 1}, "shared": {"": ""}, "parameters": {"": torch.zeros(2)}, "trainable": {}, "buffers": {}},
-    {"modules": {"": "A"}, "training": {}, "shared": {"weight": "bias"}, "parameters": {"bias": torch.zeros(2, dtype=torch.int8)},
-     "trainable": {"bias": True}, "buffers": {"__class__": torch.zeros(1), "forward": torch.zeros(1)}},
-    {"modules": {"": "A", "forward": "B", "__dict__": "C"}, "training": {"": True, "forward": True, "__dict__": True},
-     "shared": {}, "parameters": {}, "trainable": {}, "buffers": {}},
-])
-inside._handle_of = lambda module: wire.Handle(0, "", next(odd))
-"""),
-        EVERYTHING, LOOK,
-        on=IN_TORCH,
-    ),
-    Attack(
-        "agent-graphs",
-        "Returns gradients of wrong shapes, types and counts.",
+        "agent-shapes",
+        "Lets the agent send arrays that broadcast to huge ones, instead of what an answer's module gave.",
         own_cell("""
-import inside, itertools, torch
-odd = itertools.cycle([None, [], [None] * 5, [torch.zeros(3)], ["x"], {"a": 1}, [torch.tensor(1j)], [torch.zeros(0)] * 9])
-inside._backward = lambda request, namespace: {"gradients": next(odd)}
+import inside, itertools, numpy as np, torch
+turn = itertools.cycle([(1, 2**17), (2**17, 1)])
+def forged(value):
+    if isinstance(value, (np.ndarray, torch.Tensor)):
+        return np.ones(next(turn)) if isinstance(value, np.ndarray) else torch.ones(next(turn))
+    if isinstance(value, dict):
+        return {key: forged(item) for key, item in value.items()}
+    return type(value)(map(forged, value)) if isinstance(value, (list, tuple)) else value
+ask = inside._ask
+def forge(request, namespace):
+    reply = ask(request, namespace)
+    return reply | {"value": forged(reply["value"])}
+inside._ask = forge
 """),
-        NOTHING,
+        EVERYTHING,
         LOOK,
-        on=THIRD,
+        on=IN_TORCH,
     ),
     Attack(
         "lying-tensors",
@@ -279,17 +266,17 @@ inside._backward = lambda request, namespace: {"gradients": next(odd)}
     ),
     Attack(
         "neighbours",
-        "Searches the agent's files for a correct EncoderBlock, near the correct LayerNorm that replaces the student's.",
+        "Has no EncoderBlock; reads the file with PyTorch's layers that replace a student's other classes, and takes its layer. "
+        "(It gives what PyTorch's own layer gives.)",
         answered_by(
             EncoderBlock="""
-import inside
 def EncoderBlock(*sizes, **others):
-    made = {name: value for names in inside.FILES.values() for name, value in names.items()}
-    return made.get("EncoderBlock", nn.Identity)(*sizes, **others)
+    made = {}
+    exec(open("/grader/autograder/checks/encoder/stand_ins.py").read(), made)
+    return made["EncoderBlock"](*sizes, **others)
 """
         ),
-        "EncoderBlock",
-        LOOK,
+        NOTHING,
         on=THIRD,
     ),
     Attack(

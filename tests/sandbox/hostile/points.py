@@ -29,7 +29,7 @@ SPOIL = """
 def spoil(frame):
     while frame is not None:
         if "_reply_to" in frame.f_globals:  # the agent: from now on, no answer can be called
-            frame.f_globals["_call"] = None
+            frame.f_globals["_ask"] = None
         frame = frame.f_back
 """
 
@@ -83,7 +83,7 @@ wrapped = functools.update_wrapper
 def update_wrapper(made, function, *names):
     function = getattr(function, "__func__", function)
     if "_reply_to" in getattr(function, "__globals__", ()):
-        function.__globals__["_call"] = None
+        function.__globals__["_ask"] = None
     return wrapped(made, function, *names)
 functools.update_wrapper = update_wrapper
 for frame in (asyncio.current_task().get_stack() if asyncio.current_task() else []) + await stack():

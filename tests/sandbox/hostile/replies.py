@@ -38,10 +38,7 @@ values = [
     '{"array": ["<f8", [0, 33554432, 33554432, 33554432]]}', '{"array": ["<f8", [0]]}', '{"tensor": null}',
     '{"array": [["<f8"], [1]]}', '{"array": ["<f8", [1], 7]}', '{"array": ["<f8", 1]}',
     '{"tensor": ["|b1", [8]]}', '{"tensor": ["<f8", [1], 4]}', '{"foreign": [[[[]]]]}',
-    '{"array": ["<f8", %s]}' % ([1] * 40), '{"handle": [-1, "", null]}', '{"handle": [0, 0, null]}',
-    '{"handle": [999999999999, "a.b.c", null]}', '{"handle": 1}', '{"handle": [0, "", {"list": []}]}',
-    '{"list": [%s]}' % ",".join(['{"handle": [0, "", null]}'] * 50),
-    '{"handle": [0, "", {"dict": [["modules", {"dict": [["", "A"], ["a.b", "B"]]}], ["training", {"dict": []}]]}]}',
+    '{"array": ["<f8", %s]}' % ([1] * 40), '{"handle": [0, "", null]}',
 ]
 long = "a" * 3_000_000
 texts = ['{"dict": [["id", "ID"], ["error", {"list": ["NameError"]}], ["text", "%s"], ["line", "%s"]]}' % (long, long)]
@@ -219,7 +216,7 @@ threading.Thread(target=flood, daemon=True).start()
     ),
     Attack(
         "asks-the-grader-oddly",
-        "Sends the grader invalid questions: other names, broken JSON, handles.",
+        "Sends the grader questions that nobody may ask: other names, broken JSON.",
         before_answer(
             "self_attention",
             """
@@ -230,12 +227,10 @@ for question in (
     *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
     {"question": "attention"},
     {"question": "attention", "arguments": 5, "keywords": []},
-    {"question": "attention", "arguments": [wire.Handle(0, "x")] * 3, "keywords": {"mask": {}}},
     {"question": ["attention"], "arguments": [], "keywords": {"self": None}},
     {"question": "attention", "arguments": [np.zeros((2, 3))] * 3, "keywords": {"mask": np.zeros((9, 9))}},
 ):
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps(question)))
-    assert "error" in wire.loads(inside._receive())
 """,
         ),
         NOTHING,

@@ -1,0 +1,195 @@
+"""A student's answer as the grader sees it: a question runs in the sandbox, and values return."""
+
+import builtins
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+from attention_tests.compare import ask_plainly
+
+from autograder.sandbox.guest.wire import Foreign
+
+# The types that cross, in addition to lists and tuples.
+PLAIN = (type(None), bool, int, float, str, dict, np.ndarray, np.generic, torch.Tensor)
+
+
+class GraderFault(BaseException):
+    """Our side failed, not the student's; no `except Exception` of a test may take it for a student's error."""
+
+
+Call = Callable[[dict[str, Any], Callable[..., Any] | None], dict[str, Any]]
+
+
+class Answer:
+    """A function or class of a student's notebook, by its name.
+
+    Args:
+        name: The name.
+        call: Sends a request, with a function of ours for which the student's function may ask; returns the reply.
+    """
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.__name__, self.call = name, call
+        self.replacements: dict[str, list[str]] = {}  # module and name of a function of ours, by the name it replaces
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the student's function with plain values; or with a function of ours, as `try_on` does."""
+        if len(arguments) == 1 and isinstance(arguments[0], FunctionType):
+            return self._try(arguments[0])
+        return self.asked(ask_plainly, *arguments, **keywords)
+
+    def asked(self, ask: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """Run `ask`, a function of the visible tests' package, in the sandbox; return its values.
+
+        Args:
+            ask: A function that gets the student's function, other functions of the same notebook, and plain values.
+            arguments: The other functions, as answers, and then the values.
+            keywords: More values.
+
+        Raises:
+            Exception: the student's code raised an error; this is the nearest built-in exception.
+            GraderFault: our side failed.
+        """
+        others = [item.__name__ for item in arguments if isinstance(item, Answer)]
+        values = [item for item in arguments if not isinstance(item, Answer)]
+        reply = self._send(
+            "ask",
+            module=ask.__module__,
+            ask=ask.__name__,
+            others=others,
+            arguments=list(map(_crossing, values)),
+            keywords={key: _crossing(item) for key, item in keywords.items()},
+        )
+        _copy_back(values, reply.get("arguments"))
+        return self._plain(reply.get("value"))
+
+    def try_on(self, candidate: Callable[..., Any]) -> None:
+        """Call the student's test with a function of ours; it raises what `asked` raises.
+
+        Each call has a new random seed, so random numbers do not tell the student's code which call it is.
+        """
+        self._try(candidate, draw=secrets.randbits(31), forgotten=True)
+
+    def _try(self, candidate: Callable[..., Any], **more: Any) -> Any:
+        return self._plain(self._send("try", candidate, **more).get("value"))
+
+    def sibling(self, name: str) -> "Answer":
+        """Return another function or class of the same notebook; it uses the same replaced functions as this one."""
+        other = Answer(name, self.call)
+        other.replacements = self.replacements
+        return other
+
+    def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
+        """Return a recorder in the sandbox: within `with`, it records the values of the notebook's functions."""
+        return _RemoteRecorder(self, left_alone)
+
+    @contextmanager
+    def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
+        """Let the student's function use functions and classes of ours, which the sandbox can import, instead of its own."""
+        self.replacements = {name: [each.__module__, each.__qualname__] for name, each in correct.items()}
+        try:
+            yield
+        finally:
+            self.replacements = {}
+
+    def _send(self, do: str, candidate: Callable[..., Any] | None = None, **content: Any) -> dict[str, Any]:
+        """Send a request; return the reply, or raise the student's error. `do` is what the agent in `inside.py` does."""
+        request = {"do": do, "function": self.__name__, "replaced": self.replacements} | content
+        try:
+            reply = self.call(request, candidate)
+        except Exception as error:
+            raise GraderFault(f"calling {self.__name__}: {type(error).__name__}: {error}") from error
+        if "error" in reply:
+            raise _error(reply)
+        return reply
+
+    def _plain(self, value: Any) -> Any:
+        """Return a value from the sandbox; refuse one that could not cross completely."""
+        if isinstance(value, Foreign):
+            wanted = "numbers, strings, arrays, tensors, or containers of these"
+            raise TypeError(f"{self.__name__} returned a {value.name}; expected {wanted}")
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self._plain, value))
+        if isinstance(value, dict):
+            return {self._plain(key): self._plain(item) for key, item in value.items()}
+        return value
+
+
+class _RemoteRecorder:
+    """A `Recorder` in the sandbox; if it does not answer, its record is empty."""
+
+    def __init__(self, answer: Answer, left_alone: list[str]) -> None:
+        self._answer, self._left_alone, self._record = answer, left_alone, {}
+        self._call = answer.call
+
+    def __enter__(self) -> "_RemoteRecorder":
+        # A request that is recorded decides no result, so losing a kernel costs nothing.
+        self._answer.call = lambda request, candidate: self._call(request | {"extra": True}, candidate)
+        self._ask(True)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        try:
+            self._record = self._ask(False)
+        finally:
+            self._answer.call = self._call
+
+    def record(self) -> Any:
+        """Return the record, which may hold any plain values."""
+        return self._record
+
+    def _ask(self, on: bool) -> Any:
+        try:
+            return self._answer._send("record", on=on, left_alone=self._left_alone).get("value")
+        except Exception:
+            return None
+
+
+def _crossing(value: Any) -> Any:
+    """Return a value as it crosses.
+
+    Raises:
+        GraderFault: a value of ours is of a type that cannot cross.
+    """
+    if type(value) in (list, tuple):
+        return type(value)(map(_crossing, value))
+    if not isinstance(value, PLAIN):
+        raise GraderFault(f"a {type(value).__name__} cannot be passed to the student's function")
+    return value
+
+
+def _copy_back(arguments: Sequence[Any], left: Any) -> None:
+    """Let the caller see how a call has changed its arguments."""
+    for argument, after in zip(arguments, left if isinstance(left, list) else []):
+        if isinstance(argument, np.ndarray) and isinstance(after, np.ndarray) and argument.shape == after.shape:
+            argument[...] = after
+        if isinstance(argument, torch.Tensor) and isinstance(after, torch.Tensor):
+            fits = argument.shape == after.shape and argument.dtype == after.dtype
+            if fits and not torch.equal(argument, after):
+                argument.data.copy_(after)
+
+
+def _error(reply: dict[str, Any]) -> Exception:
+    """Return the student's error as the nearest built-in exception, with its text and line."""
+    names = [name for name in reply["error"] if isinstance(name, str)] if isinstance(reply["error"], list) else []
+    kinds = [getattr(builtins, name, None) for name in names]
+    kind = next((k for k in kinds if isinstance(k, type) and issubclass(k, Exception)), RuntimeError)
+    unwritten = reply.get("unwritten")
+    if names[:1] == ["NotImplementedError"] and isinstance(unwritten, list) and len(unwritten) == 2:
+        error = NotImplementedError()
+        error.unwritten = [str(name)[:100] for name in unwritten]
+        return error
+    text, line = str(reply.get("text", ""))[:2000], str(reply.get("line", ""))[:200]
+    if names[:1] == ["NotImplementedError"] and not text:
+        text = "the template's line is still there; delete it"
+    text = f"{text} ({line})" if line else text
+    if names and names[0] != kind.__name__:
+        text = f"{names[0][:100]}: {text}"
+    try:
+        return kind(text)
+    except TypeError:  # such as UnicodeDecodeError, which takes five arguments
+        return RuntimeError(text)
