@@ -72,9 +72,8 @@ def _small(pictures: Mapping[str, str], limits: Limits, sandboxed: bool) -> dict
 
 def _read(kernel: Kernel, data: str, limits: Limits) -> dict[str, str]:
     """Return a small picture as {type: base64}; {} if it cannot be read. The reply is checked as a cell's output is."""
-    request = {"do": "ask", "module": "attention_tests.compare", "ask": "ask_plainly", "function": "read_picture"}
-    request |= {"others": [], "arguments": [data, MAX_SHOWN * 3 // 4], "keywords": {}}
-    reply = {"outputs": [("display_data", {"data": kernel.call(request, None, limits.call_seconds).get("value")})]}
+    value = kernel.call_ours("read_picture", data, MAX_SHOWN * 3 // 4)
+    reply = {"outputs": [("display_data", {"data": value})]}
     [output] = outputs_in(reply, replace(limits, output_bytes=MAX_SHOWN + 1000))
     kept = [(kind, text) for kind, text in output.get("data", {}).items() if kind in PICTURES]
     return dict(kept[:1])

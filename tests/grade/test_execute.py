@@ -342,14 +342,14 @@ def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
         student.kernel = student.budget.track(Slow())
         student.budget.test_seconds = left
         with pytest.raises(KernelLost, match=said):
-            student.call({"function": "test_attention"}, {})
+            student.call({"do": "try", "function": "test_attention"}, None)
 
 
 def test_long_text_of_an_error_is_looked_through_in_a_moment() -> None:
     """Is a text of a million letters, which a student may forge, searched in little time?"""
     student, begun = Session(Limits(), sandboxed=True), time.process_time()
     reply = {"error": ["NameError"], "text": "a" * 10**6}
-    assert student._explained("softmax", reply) == reply
+    assert student._explained({"function": "softmax"}, reply) == reply
     assert time.process_time() - begun < 5
 
 

@@ -66,7 +66,7 @@ class ByMode(nn.Module):
         return x
 
 
-def measure_evaluation(*_):
+def ask_evaluation(*_):
     return {"loss": np.float64(0), "accuracy": np.float64(1)}
 """
 

@@ -31,13 +31,13 @@ print(json.dumps(found))
 TRAIN = """
 import sys
 import numpy as np
-from attention_tests.debugging_measures import measure_clipped
-from attention_tests.vit_measures import measure_training
+from attention_tests.debugging_measures import ask_clipped
+from attention_tests.vit_measures import ask_training
 from solutions import programs, vit
 
 labels = np.array([0, 1, 2, 0])
-measure_training(vit.train_epoch, "steps", np.ones((4, 1, 2, 2)), labels, [4], "list", 3, 1.0, 0)
-measure_clipped(programs.train_clipped, np.ones((4, 2, 3)), labels, [4], 0.1, 0)
+ask_training(vit.train_epoch, "steps", np.ones((4, 1, 2, 2)), labels, [4], "list", 3, 1.0, 0)
+ask_clipped(programs.train_clipped, np.ones((4, 2, 3)), labels, [4], 0.1, 0)
 print("torch._dynamo" in sys.modules)
 """
 

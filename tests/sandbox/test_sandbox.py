@@ -22,6 +22,7 @@ from autograder.sandbox.host import bubblewrap as sandbox
 from autograder.sandbox.host.bubblewrap import (
     GUEST,
     INSIDE,
+    STAND_INS,
     TESTS,
     SandboxError,
     _font_lists,
@@ -338,7 +339,7 @@ def test_sandbox_names_no_folder_but_those_of_security_md(kernel: Kernel) -> Non
     host = list(mounts(Path("/proc/self/mountinfo").read_text(encoding="utf-8")))
     system = [Path("/", name) for name in ("dev", "usr", "bin", "lib", "lib32", "lib64", "sbin")]
     system += [Path("/etc", name) for name in ("alternatives", "fonts", "ld.so.cache", "localtime")]
-    ours = [*_python_folders(), *_font_lists(), TESTS, *(GUEST / name for name in INSIDE)]
+    ours = [*_python_folders(), *_font_lists(), TESTS, *STAND_INS, *(GUEST / name for name in INSIDE)]
     allowed = {on_its_device(path, host) for path in (*system, *ours)}
     devices = {device for device, *_ in host}  # any other device is the sandbox's own
     shown = [(device, folder) for device, folder, _ in mounts(text) if device in devices]

@@ -180,9 +180,7 @@ def read(
 def _ask_sandbox(content: bytes, limits: Limits, sandboxed: bool) -> dict[str, Any]:
     """Let the reader read a file in a fresh kernel, and return the reply unchecked."""
     with _reader(limits, sandboxed) as kernel:
-        request = {"do": "call", "target": "read_weights", "arguments": [base64.b64encode(content).decode()]}
-        request |= {"keywords": {}, "modules": [], "differentiable": [], "gradient": False}
-        return kernel.call(request, {}, limits.cell_seconds)["value"]
+        return kernel.call_ours("read_weights", base64.b64encode(content).decode())
 
 
 @contextlib.contextmanager
