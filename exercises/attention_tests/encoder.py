@@ -245,10 +245,10 @@ def read_feed_forward(measured, what, x, hidden_width, dropout=0.0, seed=0):
     return {
         "training_differs_from_evaluation": np.bool_(not equal(expected, drawn_outputs)),
         "evaluation_is_the_same_with_and_without_dropout": np.bool_(all_equal(measured["evaluated"])),
-        # A missing factor changes the mean by one step. The standard error is below 0.01, except if too much is dropped.
-        "mean_in_training": NONE if growth == 2 else np.float64(1 + dropout * np.round((ratio - 1) / dropout)),
         # Dropout may act on the hidden activations, on the outputs, or on both.
         "dropped_share": np.float64(0 if share < 0.02 else 0.2 if share < 0.4 else 0.5 if share < 0.7 else 0.8),
+        # A missing factor changes the mean by one step. The standard error is below 0.01, except if too much is dropped.
+        "mean_in_training": NONE if growth == 2 else np.float64(1 + dropout * np.round((ratio - 1) / dropout)),
         "kept_numbers_are_scaled_up": growth,
         "kept_numbers_are_equal": np.bool_(spread < 1e-3),
         # False if dropout drops whole tokens, or the same components in all tokens or in all images.
