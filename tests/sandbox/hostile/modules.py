@@ -177,7 +177,7 @@ def forge(request, namespace):
     return reply | {"value": forged(reply["value"])}
 inside._ask = forge
 """),
-        EVERYTHING,
+        NOTHING,
         LOOK,
         on=IN_TORCH,
     ),
@@ -293,7 +293,7 @@ def forward(self, x):
 FeedForward.forward = forward
 """,
         ),
-        NOTHING,
+        "FeedForward_dropout",  # one question runs many forwards, and each doubles the processes
         ("graded", "crashed"),  # two processes fill the memory sooner
         on=THIRD,
     ),
