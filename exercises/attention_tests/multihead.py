@@ -213,7 +213,7 @@ def ask_converter(to_torch, layer_class, what, sizes, seed, x):
 
 
 def read_converter(measured, what, *_):
-    """Return the results that are compared: for parameters, which block of ours stands at each place."""
+    """Return the results that are compared: for parameters, which block of ours is at each place."""
     if what == "kind":
         return {"result is an nn.MultiheadAttention": np.bool_(measured["kind"] == "MultiheadAttention")}
     if what != "parameters":

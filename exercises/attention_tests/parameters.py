@@ -3,6 +3,7 @@
 The probes use it.
 """
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -30,6 +31,11 @@ def find_parameters(module, names):
             f"there is no parameter {missing[0]}, but there are other parameters: {', '.join(others[:6])}"
         )
     return parameters, others
+
+
+def is_unchanged(left, given):
+    """Whether a module left its input as it was given; only the type of the numbers may differ."""
+    return np.bool_(np.array_equal(left, np.asarray(given, left.dtype)))
 
 
 def summary_of(gradient):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attention_tests.parameters import find_parameter, find_parameters, summary_of
+from attention_tests.parameters import find_parameter, find_parameters, is_unchanged, summary_of
 from attention_tests.vit_measures import float_tensor
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
@@ -136,8 +136,7 @@ def learned_by(module, shapes, images, seed):
 
 def read_learned(measured, images):
     """Return the results of `learned_by` that are compared."""
-    left = measured["images_are_unchanged"]
-    return measured | {"images_are_unchanged": np.bool_(np.array_equal(left, np.asarray(images, left.dtype)))}
+    return measured | {"images_are_unchanged": is_unchanged(measured["images_are_unchanged"], images)}
 
 
 def ask_patch_embedding(cls, what, images, sizes, seed=0):

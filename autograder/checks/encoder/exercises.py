@@ -3,6 +3,8 @@
 The oracles are PyTorch's own layers under the names of the exercise. They are asked as a student's class is asked.
 """
 
+from functools import partial
+
 from attention_tests import encoder as asks
 from attention_tests import repair
 
@@ -11,39 +13,35 @@ from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import encoder as answers
 
-LAYER_NORM = ExerciseInTorch(
+judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+
+LAYER_NORM = judged(
     name="LayerNorm",
     steps=steps.layer_norm,
     names=(),
     oracle=stand_ins.LayerNorm,
-    answers=answers,
-    known=MISTAKES,
     stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
     visible=cases.layer_norm_visible,
     ask=asks.ask_layer_norm,
     read=asks.read_layer_norm,
 )
 
-FEED_FORWARD = ExerciseInTorch(
+FEED_FORWARD = judged(
     name="FeedForward",
     steps=steps.feed_forward,
     names=(),
     oracle=stand_ins.FeedForward,
-    answers=answers,
-    known=MISTAKES,
     stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
     visible=cases.feed_forward_visible,
     ask=asks.ask_feed_forward,
     read=asks.read_feed_forward,
 )
 
-ENCODER_BLOCK = ExerciseInTorch(
+ENCODER_BLOCK = judged(
     name="EncoderBlock",
     steps=steps.encoder_block,
     names=(),
     oracle=stand_ins.EncoderBlock,
-    answers=answers,
-    known=MISTAKES,
     stages={
         "values": cases.block_values,
         "learning": cases.block_learning,
@@ -56,13 +54,11 @@ ENCODER_BLOCK = ExerciseInTorch(
     read=asks.read_block,
 )
 
-ENCODER = ExerciseInTorch(
+ENCODER = judged(
     name="Encoder",
     steps=steps.encoder,
     names=(),
     oracle=oracles.Encoder,
-    answers=answers,
-    known=MISTAKES,
     stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
     visible=cases.encoder_visible,
     uses={
@@ -74,12 +70,10 @@ ENCODER = ExerciseInTorch(
     read=asks.read_encoder,
 )
 
-REPAIR = ExerciseInTorch(
+REPAIR = judged(
     name="repair",
     names=(),
     oracle=oracles.repair,
-    answers=answers,
-    known=MISTAKES,
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
     ask=repair.ask_repair,
@@ -87,13 +81,11 @@ REPAIR = ExerciseInTorch(
     given={"BrokenBlock": repair.BrokenBlock},
 )
 
-ROPE = ExerciseInTorch(
+ROPE = judged(
     name="rope",
     steps=steps.rope,
     names=(),
     oracle=oracles.rope,
-    answers=answers,
-    known=MISTAKES,
     stages={"values": cases.rope_values, "axes": cases.rope_axes},
     visible=cases.rope_visible,
     ask=asks.ask_rope,

@@ -1,5 +1,7 @@
 """The exercises of assignment 4_vit: patchify, PatchEmbedding, ViT, train_epoch, evaluate, attention_rollout."""
 
+from functools import partial
+
 from attention_tests import vit as asks
 from attention_tests import vit_measures
 
@@ -9,13 +11,13 @@ from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
 
-PATCHIFY = ExerciseInTorch(
+judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+
+PATCHIFY = judged(
     name="patchify",
     steps=no_steps,
     names=(),
     oracle=stand_ins.patchify,
-    answers=answers,
-    known=MISTAKES,
     stages={
         "values": cases.patchify_one_channel_cases,
         "channels": cases.patchify_channel_cases,
@@ -26,13 +28,11 @@ PATCHIFY = ExerciseInTorch(
     read=asks.read_tensors,
 )
 
-PATCH_EMBEDDING = ExerciseInTorch(
+PATCH_EMBEDDING = judged(
     name="PatchEmbedding",
     steps=steps.patch_embedding,
     names=(),
     oracle=stand_ins.PatchEmbedding,
-    answers=answers,
-    known=MISTAKES,
     stages={
         "values": cases.embedding_value_cases,
         "learning": cases.embedding_learning_cases,
@@ -44,13 +44,11 @@ PATCH_EMBEDDING = ExerciseInTorch(
     read=asks.read_patch_embedding,
 )
 
-VIT = ExerciseInTorch(
+VIT = judged(
     name="ViT",
     steps=steps.vit,
     names=(),
     oracle=oracles.TorchvisionViT,
-    answers=answers,
-    known=MISTAKES,
     stages={
         "parts": cases.vit_part_cases,
         "reading": cases.vit_cases("reading"),
@@ -65,37 +63,31 @@ VIT = ExerciseInTorch(
     read=asks.read_vit,
 )
 
-TRAIN_EPOCH = ExerciseInTorch(
+TRAIN_EPOCH = judged(
     name="train_epoch",
     names=(),
     oracle=oracles.oracle_train_epoch,
-    answers=answers,
-    known=MISTAKES,
     stages={"steps": cases.train_step_cases, "means": cases.train_mean_cases},
     visible=cases.train_visible_cases,
     ask=vit_measures.ask_training,
     read=asks.read_training,
 )
 
-EVALUATE = ExerciseInTorch(
+EVALUATE = judged(
     name="evaluate",
     names=(),
     oracle=oracles.oracle_evaluate,
-    answers=answers,
-    known=MISTAKES,
     stages={"means": cases.evaluate_mean_cases, "unchanged": cases.evaluate_unchanged_cases},
     visible=cases.evaluate_visible_cases,
     ask=vit_measures.ask_evaluation,
     read=asks.read_evaluation,
 )
 
-ROLLOUT = ExerciseInTorch(
+ROLLOUT = judged(
     name="attention_rollout",
     steps=steps.attention_rollout,
     names=(),
     oracle=oracles.oracle_rollout,
-    answers=answers,
-    known=MISTAKES,
     stages={
         "one_block": cases.rollout_one_block_cases,
         "values": cases.rollout_value_cases,

@@ -152,12 +152,10 @@ def _ask(request: dict, namespace: dict) -> dict:
 
 def _try(request: dict, namespace: dict) -> dict:
     """Call a student's test with a candidate, which asks the grader for its values."""
-    test = _named(request["function"], namespace)
-    if not request.get("forgotten"):
-        return {"value": test(candidate(out_of_reach.closed(_ask_grader)))}
-    with _restoring_names(namespace):
-        test(candidate(out_of_reach.closed(_ask_grader)))
-    return {}
+    test, forgotten = _named(request["function"], namespace), request.get("forgotten")
+    with _restoring_names(namespace) if forgotten else contextlib.nullcontext():
+        value = test(candidate(out_of_reach.closed(_ask_grader)))
+    return {} if forgotten else {"value": value}
 
 
 def _own_module(name: str):
@@ -270,19 +268,8 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     ]
     owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
     RESTORE_MODULES.append(out_of_reach.keeper(owners))
-    ours = [
-        "inside",
-        "left_behind",
-        "memory",
-        "notebook_shell",
-        "out_of_reach",
-        "refused",
-        "replacement",
-        "candidate",
-        "wire",
-    ]
     IMPORTED.update(_taken_out())
-    out_of_reach.hide(str(Path(__file__).parent), ours)
+    out_of_reach.hide(FOLDER, [path.stem for path in Path(FOLDER).glob("*.py")])
     # With this attribute, IPython would make this program `__main__` again when it ends.
     vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)
     out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
