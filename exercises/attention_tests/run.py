@@ -42,7 +42,7 @@ def silent_tests_of(stem):
             name: The name of the exercise.
             written: The answer, and what else its test needs.
         """
-        exercise, passed[name] = exercises[name], "–"
+        exercise, passed[name], function = exercises[name], "–", None
         ask, *read = map(_found, exercise["ask"])
         try:
             function = asked(ask, *read, *written) if read else ask(*written)  # a student's test is judged at once

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 import wrong_programs
 from attention_tests import debugging as trial
 from attention_tests.compare import WrongAnswer, judge
+from attention_tests.run import silent_tests_of
 from conftest import FIRST_SEED_SOON, assignment_of, lost, setup_of, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
@@ -380,6 +381,17 @@ def test_candidates_give_back_what_they_computed() -> None:
         assert not re.search(r"\b(new_)?empty(_like)?\(", inspect.getsource(right)), name
     output, _ = ATTEND["head by head"](torch.zeros(1, 1, 1, 3), torch.zeros(1, 1, 2, 3), torch.ones(64, 1, 2, 3))
     assert not output[1:].any()
+
+
+def test_notebook_says_what_a_test_judges_wrongly() -> None:
+    """Does the visible test of a student's test say that it refuses a right candidate?"""
+    run_tests, _ = silent_tests_of("debugging")
+
+    def test_attention(candidate: Callable) -> None:
+        raise AssertionError("too strict")
+
+    with pytest.raises(WrongAnswer, match=r"refuses 1 right candidates(?s:.)*too strict"):
+        run_tests("test_attention", test_attention, ({"the book's": ATTEND["answer"]}, {}))
 
 
 def test_trial_takes_any_error_for_a_refusal() -> None:
