@@ -23,6 +23,7 @@ from sample_class import answer, fill_in
 from autograder.imports import ROOT
 from autograder.judge.exercise import Exercise, exercises_of
 from autograder.judge.mistake import variants_of
+from autograder.publish.tests_wheel import WHEEL, wheel_of
 
 pytestmark = pytest.mark.deep
 PINS = ROOT / "colab.txt"
@@ -86,9 +87,10 @@ def colab() -> Colab:
 
 
 def execute(notebook: NotebookNode, python: Path | str, folder: Path, **environment: str) -> NotebookNode:
-    """Run a copy of a notebook in an empty folder, in a kernel of this Python; later cells run after a failing one."""
+    """Run a copy of a notebook next to the package of the tests, in a kernel of this Python, to its last cell."""
     kernels, work = folder / "kernels", folder / "work"
     work.mkdir(parents=True)
+    (work / WHEEL).write_bytes(wheel_of(ROOT))  # Colab installs it
     (kernels / "colab").mkdir(parents=True)
     arguments = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     specification = {"argv": arguments, "display_name": "Colab", "language": "python"}
