@@ -81,12 +81,6 @@ def _parsed(source: str) -> ast.Module | None:
         return None
 
 
-def only_defines(source: str) -> bool:
-    """Whether a cell does nothing except define functions or classes, or import modules. It has no line for IPython."""
-    tree = parsed(source)
-    return tree is not None and all(isinstance(each, DEFINITIONS) for each in tree.body)
-
-
 def definitions(source: str) -> dict[str, bool]:
     """Return the names that a code cell defines outside functions, by def, class, import or assignment.
 

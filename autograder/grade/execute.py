@@ -20,7 +20,6 @@ from autograder.sandbox.host.limits import Limits
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
 MAX_ASKED = 10  # questions about answers that are defined twice
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
-QUESTION_ABOUT_AGENT = "The notebook tries to reach the part of the grader that runs in the same process"
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
 
@@ -110,6 +109,7 @@ def execute(
                         cell.outputs, error = judge.test(cell)
                     except GraderError as fault:
                         error = fault
+                    student.end_test()
                     if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel
                         cell.outputs = student.show(cell.source)
     finally:
@@ -123,9 +123,6 @@ def execute(
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
-    if student.agent_accesses:
-        accesses = "; ".join(student.agent_accesses)
-        questions.append(f"{QUESTION_ABOUT_AGENT} ({writable(accesses)[:1000]}). Look at it before the points count.")
     questions += student.questions if not all(check.passed for check in checks) else []
     questions += _defined_again(student.met, [check.name for check in checks if not check.passed])
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())

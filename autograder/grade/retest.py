@@ -1,8 +1,8 @@
-"""Judge a failed test again without the effects of the student's own cells, which may have changed Python or a library.
+"""Judge a failed test again without what the student's cells may have changed in Python or a library.
 
-Most of what a cell may change is put back before an answer is called (`sandbox/guest/inside.py`). This module covers all
-other changes: the notebook runs again in another kernel, in which cells that are not answers only define names. Students
-gain no advantage, because the same answers are judged.
+The notebook runs again in another kernel. There the student's own cells only define names, and answers do everything except
+calls for an effect, such as `np.seterr(all="raise")`, and assignments to parts of something else, such as
+`sys.stdout = None`. Students gain no advantage, because the same answers are judged.
 """
 
 import ast
@@ -36,8 +36,6 @@ class Judge:
         self.student = student  # the session in which the student's cells run
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.clean_run: _CleanRun | None = None
-        self.recording_run: _CleanRun | None = None
-        student.recorded = self.recorded
         self.blamed: list[str] = []  # the message about the cell that made tests fail
         # Functions whose tests also fail without the student's own cells
         self.wrong_functions: set[tuple[str, ...]] = set()
@@ -59,16 +57,6 @@ class Judge:
                 self.student.ask_about(function, unwritten=unwritten)
         return outputs, error
 
-    def recorded(self, request: dict[str, Any], candidate: Callable[..., Any] | None) -> dict[str, Any]:
-        """Make a call whose values are recorded, in a kernel that runs no test: so a recording decides no result."""
-        if self.recording_run is None:
-            self.recording_run = _CleanRun(self, [])
-            self.recording_run.session.agent_accesses = self.student.agent_accesses
-        self.recording_run.catch_up()
-        if request["do"] == "record":
-            self.recording_run.session.begin_test()
-        return self.recording_run.session.call(request, candidate)
-
     def _functions_in(self, cell: NotebookNode) -> tuple[str, ...]:
         """Return the student's functions that a test names. A hidden test names our module of checks too."""
         words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
@@ -76,17 +64,16 @@ class Judge:
 
     def _test(self, cell: NotebookNode) -> Tested:
         outputs, error = run_test(cell, self.namespace, self.student)
-        reserved = _reserved(self.student.met)
-        suspects = [each for each in self.student.ran if each.own and _does_more_than_define(each.source, reserved)]
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
-        if not failed or not suspects or self.student.budget.is_late():
-            return outputs, error
         functions = self._functions_in(cell)
-        if functions in self.wrong_functions:
+        if not failed or functions in self.wrong_functions or self.student.budget.is_late():
+            return outputs, error
+        reserved = _reserved(self.student.met)
+        suspects = [each for each in self.student.ran if _without_effects(each, reserved) != each]
+        if not suspects:
             return outputs, error
         if self.clean_run is None:
             self.clean_run = _CleanRun(self, [])
-            self.clean_run.session.recorded = self.recorded
         clean_outputs, clean_error = self.clean_run.test(cell)
         if clean_error is not None:
             self.wrong_functions.add(functions)
@@ -105,13 +92,12 @@ class Judge:
     def close(self) -> None:
         """End all kernels."""
         self.student.close()
-        for run in (self.clean_run, self.recording_run):
-            if run is not None:
-                run.session.close()
+        if self.clean_run is not None:
+            self.clean_run.session.close()
 
 
 class _CleanRun:
-    """The notebook in another kernel. Only answers and cells in `whole` run completely; others only define names."""
+    """The notebook in another kernel. Of the student's cells, only those in `whole` run completely."""
 
     def __init__(self, judge: Judge, whole: list[Cell]) -> None:
         self.student, self.whole, self.done = judge.student, whole, 0
@@ -132,8 +118,8 @@ class _CleanRun:
             return
         reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
-            if not (each.answers or each in self.whole):
-                each = replace(each, source=_definitions_of(each.source, reserved))
+            if each not in self.whole:
+                each = _without_effects(each, reserved)
             if each.source.strip():
                 self.session.run(each)
         self.done = len(self.student.met)
@@ -145,20 +131,29 @@ def _reserved(cells: list[Cell]) -> set[str]:
     return RESERVED.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
 
 
-def _definitions_of(source: str, reserved: set[str]) -> str:
-    """Return what a cell defines: functions, classes, imports, and names to which it assigns without a call."""
-    return "\n".join(ast.unparse(each) for each in _statements(source) if _defines(each, reserved))
+def _without_effects(cell: Cell, reserved: set[str]) -> Cell:
+    """Return a cell without the statements that may change something outside it."""
+    statements = [] if cell.released else _statements(cell.source)
+    kept = [each for each in statements if (_defines(each, reserved) if cell.own else not _is_for_an_effect(each))]
+    return cell if kept == statements else replace(cell, source="\n".join(map(ast.unparse, kept)))
 
 
-def _does_more_than_define(source: str, reserved: set[str]) -> bool:
-    """Whether a cell does more than define names."""
-    return not all(_defines(each, reserved) for each in _statements(source))
+def _is_for_an_effect(statement: ast.stmt) -> bool:
+    """Whether a statement is a call, or changes a part of something."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    parts = any(isinstance(each, (ast.Attribute, ast.Subscript)) for each in targets)
+    return isinstance(statement, (ast.Expr, ast.Delete)) or parts
 
 
 def _statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell without its lines for IPython; none if the cell is not Python."""
+    """Return the statements of a cell without its lines for IPython and its texts; none if the cell is not Python."""
     tree = parsed(source)  # a line for IPython becomes a `pass`
-    return [] if tree is None else [each for each in tree.body if not isinstance(each, ast.Pass)]
+    return [] if tree is None else [each for each in tree.body if not _does_nothing(each)]
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or isinstance(statement, ast.Pass)
 
 
 def _defines(statement: ast.stmt, reserved: set[str]) -> bool:

@@ -1,5 +1,6 @@
 """The student's side of grading: a kernel, and the cells that a fresh kernel replays after a loss."""
 
+import contextlib
 import math
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
 from autograder.grade.rest_of_cell import may_define_any_name, rest_after_error
 from autograder.missing import missing_in
-from autograder.recognition import definitions, only_defines
+from autograder.recognition import definitions
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
@@ -43,8 +44,7 @@ class Cell:
 
     def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
         """Run the cell, and return its outputs."""
-        acts = not only_defines(self.source)
-        return kernel.run_cell(self.source, seconds, answers=self.answers, acts=acts, forgotten=self.once)
+        return kernel.run_cell(self.source, seconds, in_test=self.once)
 
 
 class Session:
@@ -64,10 +64,7 @@ class Session:
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
         self.lost_any: str | None = None  # the error of a cell that may define any name, such as `%run answers.py`
         self.lost_code = False  # whether that cell runs a file of code, so that it may define answers
-        self.agent_accesses: list[str] = []  # the ways in which code accessed the grader's agent, in words
-        # Makes the calls whose values are recorded; None if this session makes them.
-        self.recorded: Callable[[dict[str, Any], dict[str, Callable[..., Any]]], dict[str, Any]] | None = None
-        self.tried = False  # whether a visible test has run in the kernel
+        self.tried = False  # whether a student's test has been tried on candidates in the kernel
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -76,7 +73,7 @@ class Session:
         while self.kernel is None or self.kernel.closed:
             self._refuse_if(self.kernels == self.limits.kernels)
             self.kernels += 1
-            self.kernel = self.budget.track(Kernel(self.limits, self.sandboxed, self.budget.ends, self.agent_accesses))
+            self.kernel = self.budget.track(Kernel(self.limits, self.sandboxed, self.budget.ends))
             for cell in list(self.ran):
                 self._refuse_if(self.budget.is_late())
                 try:
@@ -128,9 +125,18 @@ class Session:
         return outputs
 
     def show(self, source: str) -> list[NotebookNode]:
-        """Run a visible test in the student's kernel; return its outputs. A fresh kernel does not replay the test."""
-        self.tried = True
+        """Run a visible test next to the student's cells; return its outputs. A fresh kernel does not replay the test."""
         return self._run(Cell(source, once=True))
+
+    def end_test(self) -> None:
+        """Let later tests find nothing of the last one: neither its process nor, if it tried candidates, its files."""
+        if self.tried:
+            self.close()
+            self.kernels -= 1  # this fresh kernel is not the student's fault
+        elif self.kernel is not None:
+            with contextlib.suppress(KernelLost):  # the next call finds a closed kernel, and starts a fresh one
+                self.kernel.end_test()
+        self.tried = False
 
     def _run(self, cell: Cell) -> list[NotebookNode]:
         """Run a cell; the student's own cells run only while there is enough time for the exercises."""
@@ -170,14 +176,8 @@ class Session:
         Its random numbers, such as those of dropout, depend only on the number of the call within the test, unless the
         request has another seed.
         """
-        if request.get("extra") and self.recorded is not None:
-            return self.recorded(request, candidate)
         name = request["function"]
-        if self.tried and request.get("forgotten"):  # a hidden trial must not find what a visible one has left
-            self.close()
-            self.kernels -= 1  # this fresh kernel is not the student's fault
-            self.tried = False
-        self.tried |= request["do"] == "try" and not request.get("forgotten")
+        self.tried |= request["do"] == "try"
         self.calls += 1
         seconds = self.patience(self.limits.call_seconds)
 
@@ -189,7 +189,11 @@ class Session:
             kernel = self.ready()  # starting it does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
+                if request.get("alone"):
+                    kernel.end_test()
                 reply = kernel.call({"draw": self.calls} | request, candidate, min(most, of_test))
+                if request.get("alone"):
+                    kernel.end_test()
             except KernelLost as lost:
                 raise (late if lost.state == "timed out" and of_test < most else lost) from None
             finally:

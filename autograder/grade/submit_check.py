@@ -7,7 +7,7 @@ from typing import NamedTuple
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_students
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
 from autograder.grade.rest_of_cell import rest_after_error
@@ -111,9 +111,8 @@ def _errors(
                 for source in ran:
                     kernel.run_cell(source)
             source: str | None = cell.source
-            judged = is_solution(cell) or is_locked(cell)  # other cells must not affect these cells
             while source is not None:
-                outputs = kernel.run_cell(source, answers=judged)
+                outputs = kernel.run_cell(source)
                 for output in outputs:
                     if output.output_type == "error":
                         kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "

@@ -9,7 +9,8 @@ from sample_class import answer, fill_in
 
 from autograder.grade import retest
 from autograder.grade.execute import Execution, execute
-from autograder.grade.retest import RESERVED, _definitions_of, _does_more_than_define, _find_culprits
+from autograder.grade.retest import RESERVED, _find_culprits, _without_effects
+from autograder.grade.session import Cell
 
 # This cell makes every call of a layer fail. The method is in no list of restored names.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
@@ -54,6 +55,52 @@ def test_answers_are_judged_without_the_cell_that_breaks_them(
     assert said in test.outputs[-1].text
 
 
+# What a cell may leave behind. Each cell also stands in front of an answer, as part of its cell.
+LEFT = {
+    "output": "import sys\nsys.stdout = sys.stderr = None",
+    "depth": "import sys\nsys.setrecursionlimit(90)",
+    "built-in functions": "import builtins\nbuiltins.sum = builtins.print = builtins.__build_class__ = None",
+    "a function of NumPy": "np.asarray = None",
+    "errors of NumPy": "np.seterr(all='raise')",
+    "warnings": "import warnings\nwarnings.simplefilter('error')",
+    "a trace": "import sys\ndef trace(*_):\n    raise OSError\nsys.settrace(trace)",
+    "an audit hook": "import sys\ndef hook(event, _):\n    if event == 'open':\n        raise OSError\nsys.addaudithook(hook)",
+    "an alarm": "import signal\nsignal.alarm(1)",
+    "threads": (
+        "import threading\ndef turn():\n    while True:\n        pass\n"
+        "for _ in range(3):\n    threading.Thread(target=turn, daemon=True).start()"
+    ),
+    "another folder": "import os\nos.chdir('/')",
+}
+LEFT_IN_TORCH = {
+    "a default type": "torch.set_default_dtype(torch.float64)",
+    "a default device": "torch.set_default_device('meta')",
+    "no gradients": "torch.set_grad_enabled(False)",
+    "inference": "mode = torch.inference_mode()\nmode.__enter__()",
+    "many threads": "torch.set_num_threads(4)\n(torch.ones(900, 900) @ torch.ones(900, 900)).sum()",
+    "training": "layer = torch.nn.Linear(50, 50)\nfor _ in range(9):\n    layer(torch.ones(99, 50)).sum().backward()",
+    "a layer": "torch.nn.Linear.forward = None",
+    "hooks": "hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: 1 / 0, lambda x: x)\nhooks.__enter__()",
+    "a hook of all layers": "torch.nn.modules.module.register_module_forward_hook(lambda *_: 1 / 0)",
+}
+
+
+@pytest.mark.parametrize("left", [*LEFT, *LEFT_IN_TORCH])
+@pytest.mark.parametrize("place", ["a cell", "the answer's cell"])
+@pytest.mark.few(12)
+def test_right_answer_keeps_its_points_whatever_cells_leave_behind(left: str, place: str) -> None:
+    """Does a right answer keep its points if a cell, or its own cell, changes the state of Python or a library?"""
+    name, exercise = ("1_attention", "softmax") if left in LEFT else ("3_encoder", "FeedForward")
+    code = LEFT[left] if left in LEFT else f"import torch\n{LEFT_IN_TORCH[left]}"
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        cell = answer(notebook, exercise)
+        cell.source = f"{code}\n{cell.source}" if place == "the answer's cell" else cell.source
+
+    done = graded(name, exercise, exercise, [code] if place == "a cell" else [], change)
+    assert done.checks and all(check.passed for check in done.checks), done.checks
+
+
 def test_helper_in_the_same_notebook_stays() -> None:
     """Does an answer find a function from one of the student's own cells if another of these cells is left out?"""
 
@@ -91,12 +138,12 @@ def test_wrong_answer_gains_nothing_and_costs_one_kernel(monkeypatch: pytest.Mon
     done = graded("1_attention", "softmax", "softmax", ["np.exp = np.asarray = None\nprint(1)"], zeros)
     assert len(done.checks) == 3 and not any(check.passed for check in done.checks)
     assert (done.state, done.why) == ("graded", "")
-    assert sorted(each.tests for each in made) == [0, 1]  # the other one records values, and runs no test
+    assert [each.tests for each in made] == [1]
     made.clear()
     right = graded("1_attention", "softmax", "softmax", ["print(1)"])
     assert all(check.passed for check in right.checks) and made == []
     unused = graded("1_attention", "softmax", "softmax", ["def helper(): pass"], zeros)
-    assert not any(check.passed for check in unused.checks) and [each.tests for each in made] == [0]
+    assert not any(check.passed for check in unused.checks) and made == []
 
 
 def test_recording_decides_no_result() -> None:
@@ -158,7 +205,7 @@ np = list = 3
 softmax = WIDTH
 helper(3)
 for x in range(3): print(x)"""
-    kept = _definitions_of(source, {*RESERVED, "softmax"})
+    kept = _without_effects(Cell(source, own=True), {*RESERVED, "softmax"}).source
     assert kept.splitlines() == [
         "import numpy as np",
         "from torch import nn",
@@ -168,6 +215,23 @@ for x in range(3): print(x)"""
         "class Net(nn.Module):",
         "    pass",
     ]
-    assert not _does_more_than_define(kept, RESERVED)
-    assert _does_more_than_define(source, RESERVED)
-    assert _definitions_of("not Python at all", RESERVED) == ""
+    for cell in (Cell(kept, own=True), Cell("not Python at all", own=True), Cell(source, released=True)):
+        assert _without_effects(cell, RESERVED) == cell
+
+
+def test_answer_keeps_all_but_effects() -> None:
+    """Does an answer keep what gives names a value, and lose calls and changes of other things?"""
+    source = """import sys
+scale = float("2")
+for factor in (1, 2):
+    scale *= factor
+sys.stdout = None
+np.seterr(all="raise")
+sys.path[:] = []
+'''A text.'''
+def answer(x):
+    np.seterr(all="warn")
+    return x"""
+    kept = _without_effects(Cell(source, answers=True), RESERVED).source.splitlines()
+    assert kept[:4] == ["import sys", "scale = float('2')", "for factor in (1, 2):", "    scale *= factor"]
+    assert kept[4:] == ["def answer(x):", "    np.seterr(all='warn')", "    return x"]

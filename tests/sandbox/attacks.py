@@ -78,7 +78,6 @@ SOON = {
     "edits-the-results": "the files of the course",
     "edits-the-tests": "the locked cells",
     "replies-for-later": "the order of requests and replies",
-    "asks-for-too-much": "the grader's own process, which computes the products",
     "torch-patched": "PyTorch's functions and modules, in the student's process",
     "lying-tensors": "the reading of tensors",
     "environment": "what the sandbox is started with",

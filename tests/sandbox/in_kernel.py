@@ -11,12 +11,9 @@ import torch
 from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import Kernel
 
-# This code makes a new module `gc`, whose function lists all objects, and searches the agent's modules among them.
-# After it, `import inside` and `import wire` find the agent.
+# After this code, `import inside` and `import wire` find the agent.
 REACH = """
-import sys, types
-sys.modules.pop("gc")
-import gc
+import gc, sys, types
 gc.unfreeze()
 for item in gc.get_objects():
     if type(item) is types.ModuleType and item.__name__ in ("inside", "wire"):

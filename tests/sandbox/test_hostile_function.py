@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from attention_tests import vit_measures
 from attention_tests.compare import judge, outcome
 from in_kernel import error_of, function_of, reaching, told
@@ -32,10 +31,9 @@ def test_function_of_a_silenced_kernel_is_lost(start: Callable[..., Kernel]) -> 
 
 def test_function_over_a_closed_channel_is_lost(start: Callable[..., Kernel]) -> None:
     """Is a kernel lost if its code closes or breaks the channel for calls?"""
-    broken = {"close()": "The kernel died", "sendall(b'\\xff' * 8)": "sent something over it that is not a message"}
-    for deed, said in broken.items():
+    for deed in ("close()", "sendall(b'\\xff' * 8)"):
         source = f"inside.CHANNEL[0].{deed}"
-        with pytest.raises(KernelLost, match=said):
+        with pytest.raises(KernelLost, match="The kernel died"):
             function_of(start(), "f", reaching(f"import inside\ndef f(): {source}"))()
 
 
@@ -44,15 +42,13 @@ def test_function_reply_forged_from_inside_is_at_worst_a_value(start: Callable[.
     source = """
     import inside, sys, wire
     def f():
-        request = next(x for x in (getframe(depth).f_locals.get("request") for depth in range(1, 9)) if isinstance(x, dict))
+        frames = (sys._getframe(depth).f_locals.get("request") for depth in range(1, 9))
+        request = next(found for found in frames if isinstance(found, dict))
         for reply in (%s):
             inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": request["id"]} | reply)))
         return "true"
     """
     kernel = start()
-    # After this line fills sys again, sys has Python's own function that gives a caller's frame.
-    filled = "_imp.create_builtin(sys.__spec__)\ngetframe = sys._getframe"
-    kernel.run_cell(f"import _imp, sys\nkept = dict(vars(sys))\n{filled}\nvars(sys).update(kept)")
     assert function_of(kernel, "f", reaching(source) % "{'value': 'forged'},")() == "forged"
     assert function_of(kernel, "f", reaching(source) % "{'value': 1, 'arguments': 7},")() == 1
     for error in (
@@ -199,11 +195,12 @@ def test_test_that_asks_for_impossible_gradients_gets_an_error(kernel: Kernel) -
                 found.append(ask(arguments=[torch.ones(2)], keywords={}, gradients=gradients))
             except ValueError:
                 found.append("refused")
-        return found
+        assert found[:-1] == 6 * ["refused"]
+        torch.testing.assert_close(found[-1][0], torch.full((2,), 2.0))
+        raise EOFError("all is right")
     """
-    *refused, given = function_of(kernel, "cheat", source)(lambda x: x * 2)
-    assert refused == 6 * ["refused"]
-    torch.testing.assert_close(given[0], torch.full((2,), 2.0))
+    with pytest.raises(EOFError, match="all is right"):
+        function_of(kernel, "cheat", source)(lambda x: x * 2)
 
 
 def test_nobody_answers_a_question_without_a_candidate(kernel: Kernel) -> None:
@@ -211,7 +208,7 @@ def test_nobody_answers_a_question_without_a_candidate(kernel: Kernel) -> None:
     source = """
     import inside, wire
     def f():
-        inside.SEND[0](wire.dumps({"question": True, "arguments": [1], "keywords": {}}))
+        inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"question": True, "arguments": [1], "keywords": {}})))
         return 3
     """
     assert function_of(kernel, "f", reaching(source))() == 3

@@ -17,7 +17,6 @@ from in_kernel import attempt, function_of, reaching, told
 from PIL import Image
 
 from autograder.sandbox.host import bubblewrap as sandbox
-from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.bubblewrap import Sandbox, SandboxError, start_kernel
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
@@ -427,17 +426,6 @@ for place in range(0, 2**41, 2**21):
 import time
 time.sleep(5)
 """)
-
-
-def test_call_imports_nothing_of_pytorchs_compiler(request: pytest.FixtureRequest) -> None:
-    """Does a kernel restore state without importing PyTorch's compiler, which takes seconds?"""
-    kernel = Kernel(Limits(forked=False))
-    request.addfinalizer(kernel.close)
-    kernel.run_cell("import sys, torch\ndef compiler(): return float('torch._inductor.config' in sys.modules)")
-    compiler = Answer("compiler", lambda request, candidate: kernel.call(request | {"draw": 1}, candidate, 60.0))
-    assert compiler() == 0
-    kernel.run_cell("torch.use_deterministic_algorithms(True)")
-    assert compiler() == 1  # this check notices an import of the compiler
 
 
 def test_memory_that_belongs_to_no_process_is_bounded_by_the_group(start: Callable[..., Kernel]) -> None:

@@ -21,7 +21,6 @@ from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, Function
 from autograder.judge.mistake import mistake_of
 from autograder.missing import missing_in
-from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import KernelLost
 
 # No test can see these mistakes. M15 changes an argument, but a candidate works on copies. M18/7 uses -10,000 instead of minus
@@ -192,7 +191,7 @@ def _refusal(test: Callable[[Function], object], candidate: Function) -> str:
         NotImplementedError: the test is still the template.
     """
     try:
-        test.try_on(limited(candidate)) if isinstance(test, Answer) else test(limited(candidate))
+        test(limited(candidate))
     except Exception as error:
         if unwritten(error):
             raise

@@ -1,7 +1,9 @@
 """The program in the sandbox: it sets limits, starts IPython's shell as a Jupyter kernel does, and answers requests.
 
-A request of the grader runs a cell or calls a function. All requests go over one socket, one after the other. The part
-that answers them is called the agent.
+A request of the grader runs a cell, or asks a student's function. Cells run in this process, one after the other. The
+questions of tests are answered in a process that is forked from this one, and that the grader ends before it runs the
+next cell, and whenever later tests must find nothing of earlier ones. All requests go over one socket. The part that
+answers them is called the agent.
 
 The student's code runs in the same process, and may change all of this. The grader does not rely on this program: at
 worst, a message says what the student's function could have returned.
@@ -15,53 +17,70 @@ import os
 import pkgutil
 import random
 import resource
+import secrets
 import shutil
 import signal
 import socket
 import sys
 import threading
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import attention_tests.compare
-import out_of_reach
 import refused
 import wire
 from attention_tests.recorder import Recorder
 from attention_tests.unwritten import unwritten
-from candidate import candidate
-from left_behind import State
-from memory import Memory
+from given import candidate, replacement
 from notebook_shell import OUTPUTS, make_shell, redirect
-from replacement import replacement
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 FOLDER = str(Path(__file__).parent)
-OURS = (
-    "attention_tests",
-    "autograder",
-)  # packages of ours from which the agent imports what asks, and what replaces answers
-MEMORY: list = []  # what the notebook held before the first call that must not change it; a cell clears this
+OURS = ("attention_tests", "autograder")  # our packages: what asks, and what replaces answers
 IMPORTED: dict = {}  # the modules of these packages that the agent has imported, by name
-RECORDERS: list = []  # the recorder that is recording, if any
 CHANNEL: list = []  # the socket to the grader
-SEND: list = []  # the function that sends a message over the channel
-RESTORE_MODULES: list = []  # the function that restores the modules that the agent uses and a student can name
 SHELL: list = []  # the shell in which cells run
-STATE = None  # the state before any cell ran
 QUESTION_LOCK = threading.Lock()  # only one question at a time: a function may have threads
 
 
 def serve() -> None:
-    """Carry out the grader's requests, each a word and its content, until the grader is gone."""
-    process = os.getpid()
+    """Carry out the grader's requests until the grader is gone. The process of a test does this until it is ended."""
     while do := _receive().decode():
-        if do != "cell":  # a cell is not an answer, and finds what the cell before it has left
-            STATE.put_back()  # done before reading: a tensor that is read in inference mode cannot have a gradient
-        reply = _reply_to(do, wire.loads(_receive()))
-        if os.getpid() != process:  # a function forked this process, and the copy must not answer too
+        if do == "test":
+            _in_own_process(serve)
+            _send({"ended": True})
+        else:
+            _answer(do)
+
+
+def _in_own_process(action: Callable[[], None]) -> None:
+    """Carry out an action in a copy of this process, and wait until the copy ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12 warns of a fork if a cell has started threads
+        child = os.fork()
+    if child == 0:
+        try:
+            sys.settrace(None)  # what a cell has left on would slow every test
+            sys.setprofile(None)
+            action()
+        finally:
             os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function has set would raise its error here
-        SEND[0](reply)
+    os.waitpid(child, 0)
+
+
+def _answer(do: str) -> None:
+    """Carry out one request, and send the reply."""
+    process = os.getpid()
+    reply = _reply_to(do, wire.loads(_receive()))
+    if os.getpid() != process:  # a function forked this process, and the copy must not answer too
+        os._exit(0)
+    signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function has set would raise its error here
+    CHANNEL[0].sendall(wire.frame(reply))
+
+
+def _send(message: dict) -> None:
+    CHANNEL[0].sendall(wire.frame(wire.dumps(message)))
 
 
 def _receive() -> bytes:
@@ -72,7 +91,7 @@ def _receive() -> bytes:
 
 
 def _reply_to(do: str, request: dict) -> bytes:
-    """Carry out one request."""
+    """Carry out one request; return the reply."""
     reply, namespace = {"id": request["id"]}, SHELL[0].user_ns
     before = {name: namespace.get(name) for name in request["replaced"]}
     try:
@@ -80,66 +99,40 @@ def _reply_to(do: str, request: dict) -> bytes:
             seed_all(request["draw"])
         for name, (module, ours) in request["replaced"].items():
             namespace[name] = replacement(getattr(_own_module(module), ours), before[name])
-        action = {"cell": _cell, "answer": _cell, "ask": _ask, "try": _try, "record": _record}[do]
-        reply |= action(request, namespace)
-        RESTORE_MODULES[0]()
-        return wire.dumps(reply)
+        return wire.dumps(reply | DO[do](request, namespace), wire.MAX_TEXT)
     except BaseException as error:
-        RESTORE_MODULES[0]()
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
             said = {"text": str(error)[:2000], "line": _line_of(error), "unwritten": unwritten(error)}
         except BaseException:  # the error itself raises errors
             said = {}
-        return wire.dumps({"id": request["id"], "error": names} | said)
+        return wire.dumps(reply | {"error": names} | said)
     finally:
-        namespace.update({name: own for name, own in before.items() if own is not None})
-        for name in (name for name, own in before.items() if own is None):
-            namespace.pop(name, None)
-
-
-def note_state() -> None:
-    """Note the state of Python and the libraries before any cell runs, if that is not done yet."""
-    global STATE
-    STATE = STATE or State()
+        for name, own in before.items():
+            namespace.pop(name, None) if own is None else namespace.update({name: own})
 
 
 def seed_all(seed: int | None) -> None:
     """Seed the random generators of this process; None seeds them at random."""
-    # A library may not be imported, or the student's code may have replaced it.
-    if_it_is_there = contextlib.suppress(Exception)
-    with if_it_is_there:
-        random.seed(seed)
-    with if_it_is_there:
-        sys.modules["numpy"].random.seed(seed)
-    with if_it_is_there:
-        generator = sys.modules["torch"].default_generator  # torch.manual_seed takes milliseconds: it seeds all devices
-        generator.seed() if seed is None else generator.manual_seed(seed)
+    seeded = [
+        lambda: random.seed(seed),
+        lambda: sys.modules["numpy"].random.seed(seed),
+        # torch.manual_seed takes milliseconds: it seeds all devices
+        lambda: sys.modules["torch"].default_generator.manual_seed(secrets.randbits(31) if seed is None else seed),
+    ]
+    for seed_one in seeded:
+        with contextlib.suppress(Exception):  # the library is not imported, or the student's code has replaced it
+            seed_one()
 
 
 def _cell(request: dict, namespace: dict) -> dict:
     """Run a cell as a notebook does; return what it showed."""
-    MEMORY.clear()
     OUTPUTS.begin(request["room"], request["pieces"])
-    if request["acts"]:
-        STATE.watch(request["source"])
-        STATE.known_changes = None
     try:
-        with _restoring_names(namespace) if request["forgotten"] else contextlib.nullcontext():
-            SHELL[0].run_cell(request["source"], store_history=True)
+        SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
-    return found | {"changed": STATE.changed_names()[:10] if request["acts"] else []}
-
-
-@contextlib.contextmanager
-def _restoring_names(namespace: dict):
-    """Restore the contents of the notebook's names at the end of a `with` block."""
-    MEMORY[:] = MEMORY or [Memory(namespace)]
-    try:
-        yield
-    finally:
-        MEMORY[0].put_back()
+    return found
 
 
 def _ask(request: dict, namespace: dict) -> dict:
@@ -147,15 +140,25 @@ def _ask(request: dict, namespace: dict) -> dict:
     ask = getattr(_own_module(request["module"]), request["ask"])
     written = [_named(name, namespace) for name in (request["function"], *request["others"])]
     value = ask(*written, *request["arguments"], **request["keywords"])
-    return {"value": value, "arguments": request["arguments"]}  # the arguments as the call left them
+    arrays = [each if hasattr(each, "shape") else None for each in request["arguments"]]  # as the call left them
+    return {"value": value, "arguments": arrays}
+
+
+def _record(request: dict, namespace: dict) -> dict:
+    """Ask a student's function; return the values that its code computes."""
+    recorder = Recorder(namespace, request["left_alone"])
+    with recorder, contextlib.suppress(Exception):
+        _ask(request, namespace)
+    return {"value": recorder.record()}
 
 
 def _try(request: dict, namespace: dict) -> dict:
     """Call a student's test with a candidate, which asks the grader for its values."""
-    test, forgotten = _named(request["function"], namespace), request.get("forgotten")
-    with _restoring_names(namespace) if forgotten else contextlib.nullcontext():
-        value = test(candidate(out_of_reach.closed(_ask_grader)))
-    return {} if forgotten else {"value": value}
+    _named(request["function"], namespace)(candidate(_ask_grader))
+    return {}
+
+
+DO = {"cell": _cell, "ask": _ask, "record": _record, "try": _try}
 
 
 def _own_module(name: str):
@@ -186,17 +189,6 @@ def _taken_out() -> dict:
     return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in OURS}
 
 
-def _record(request: dict, namespace: dict) -> dict:
-    """Begin to record what the notebook's functions compute; or stop, restore their code, and return the record."""
-    ended = RECORDERS.pop() if RECORDERS else None
-    if ended is not None:
-        ended.__exit__()
-    if request["on"]:
-        RECORDERS.append(Recorder(namespace, request["left_alone"], out_of_reach.closed).__enter__())
-        return {}
-    return {"value": ended.record()} if ended else {}
-
-
 def _named(name: str, namespace: dict):
     if name not in namespace:
         raise NameError(f"{name} is not defined; did its cell run without an error?")
@@ -206,7 +198,7 @@ def _named(name: str, namespace: dict):
 def _ask_grader(**question):
     """Ask the grader for a value of the candidate that is being tried."""
     with QUESTION_LOCK:
-        SEND[0](wire.dumps({"question": True} | question))
+        _send({"question": True} | question)
         answer = wire.loads(_receive())
     if "error" in answer:
         raise ValueError(answer["error"])
@@ -246,33 +238,19 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     CHANNEL.append(socket.socket(fileno=channel))
     SHELL.append(make_shell())
     redirect()
-    note_state()
-    STATE.begin()
     with open(os.devnull, "wb") as nowhere:  # the log is for the start only
         for output in (1, 2):
             os.dup2(nowhere.fileno(), output)
     CHANNEL[0].sendall(b"!")
-    key = _receive()  # the grader sends the key last, after it has changed this process from outside
+    _receive()  # the grader has now changed this process from outside
     if limits:
         refused.refuse_own_memory()
-    SEND.append(out_of_reach.sender(CHANNEL[0], key))
-    owners = [
-        wire,
-        wire.__builtins__,
-        wire._Packer,
-        wire._Reader,
-        wire._Count,
-        wire.Foreign,
-        State,
-        Memory,
-    ]
-    owners += [json, json.encoder, json.decoder, json.JSONEncoder, json.JSONDecoder]
-    RESTORE_MODULES.append(out_of_reach.keeper(owners))
     IMPORTED.update(_taken_out())
-    out_of_reach.hide(FOLDER, [path.stem for path in Path(FOLDER).glob("*.py")])
+    for path in Path(FOLDER).glob("*.py"):  # a cell imports none of our files by mistake
+        sys.modules.pop(path.stem, None)
+    sys.path[:] = [path for path in sys.path if path != FOLDER]
     # With this attribute, IPython would make this program `__main__` again when it ends.
     vars(SHELL[0]).pop("_orig_sys_modules_main_mod", None)
-    out_of_reach.watch(SEND[0], ("inside", "notebook_shell", "out_of_reach", "warm", "wire"))
     serve()
 
 

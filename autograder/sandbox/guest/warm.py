@@ -26,7 +26,6 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
 LARGE_PAGES = 25  # MADV_COLLAPSE, since Linux 6.1
-MANY_FORKS = 16  # forks after which a class of students counts as large: large pages cost what twenty forks save
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -49,7 +48,10 @@ def die_with_parent() -> None:
 
 
 def collapse_pages() -> None:
-    """Move this process's own memory into pages of 2 MB, if Linux can: a fork copies the list of all pages."""
+    """Move this process's own memory into pages of 2 MB, if Linux can: each fork copies the list of all pages.
+
+    This takes as long as it saves in fifty forks, and a submission needs twenty to a hundred.
+    """
     for line in Path("/proc/self/maps").read_text().splitlines():
         area, rights, _, _, _, *path = line.split()
         begin, end = (int(side, 16) for side in area.split("-"))
@@ -136,6 +138,16 @@ def run_kernel(request: dict, log: int, channel: int) -> None:
     inside.serve_kernel(channel, request["limits"])
 
 
+def use_once() -> None:
+    """Use PyTorch as answers do: the first use of a layer and of a backward pass takes milliseconds in each new process."""
+    import torch
+    from torch import nn
+
+    layers = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.GELU(), nn.Dropout(), nn.Softmax(-1))
+    found = layers(torch.randn(2, 3, 4, requires_grad=True))
+    torch.einsum("bij,bkj->bik", found, found).sum().backward()
+
+
 def main() -> None:
     """Import the modules named in the command, and fork a kernel for each request."""
     inside.make_shell()
@@ -143,9 +155,9 @@ def main() -> None:
         importlib.import_module(name)
     if "torch" in sys.modules:
         inside.import_ours()
+        use_once()
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
-    inside.note_state()
     inside.seed_all(None)  # NumPy imports its random generators when they are first used
 
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -154,7 +166,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy the memory that they share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
-    for forks in itertools.count(1):
+    for kernels in itertools.count(1):
         message, files, _, _ = socket.recv_fds(channel, 2**16, 3)
         if not message:
             return
@@ -173,7 +185,7 @@ def main() -> None:
             asker.send(json.dumps({"process": child}).encode())
         for file in files:
             os.close(file)
-        if forks == MANY_FORKS:
+        if kernels == 1:
             collapse_pages()
 
 

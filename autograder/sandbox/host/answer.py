@@ -34,12 +34,17 @@ class Answer:
 
     def __init__(self, name: str, call: Call) -> None:
         self.__name__, self.call = name, call
+        self._recorder: _RemoteRecorder | None = None  # set while calls are recorded
         self.replacements: dict[str, list[str]] = {}  # module and name of a function of ours, by the name it replaces
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call the student's function with plain values; or with a function of ours, as `try_on` does."""
+        """Call the student's function with plain values; or a student's test with a candidate, which stays here.
+
+        Each trial of a candidate has a process and a random seed of its own, so nothing tells the test which trial it is.
+        """
         if len(arguments) == 1 and isinstance(arguments[0], FunctionType):
-            return self._try(arguments[0])
+            self._send("try", arguments[0], alone=True, draw=secrets.randbits(31))
+            return None
         return self.asked(ask_plainly, *arguments, **keywords)
 
     def asked(self, ask: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -56,26 +61,14 @@ class Answer:
         """
         others = [item.__name__ for item in arguments if isinstance(item, Answer)]
         values = [item for item in arguments if not isinstance(item, Answer)]
-        reply = self._send(
-            "ask",
-            module=ask.__module__,
-            ask=ask.__name__,
-            others=others,
-            arguments=list(map(_crossing, values)),
-            keywords={key: _crossing(item) for key, item in keywords.items()},
-        )
+        content = {"module": ask.__module__, "ask": ask.__name__, "others": others}
+        content |= {"arguments": list(map(_crossing, values))}
+        content |= {"keywords": {key: _crossing(item) for key, item in keywords.items()}}
+        if self._recorder is not None:
+            return self._recorder.take(content)
+        reply = self._send("ask", **content)
         _copy_back(values, reply.get("arguments"))
         return self._plain(reply.get("value"))
-
-    def try_on(self, candidate: Callable[..., Any]) -> None:
-        """Call the student's test with a function of ours; it raises what `asked` raises.
-
-        Each call has a new random seed, so random numbers do not tell the student's code which call it is.
-        """
-        self._try(candidate, draw=secrets.randbits(31), forgotten=True)
-
-    def _try(self, candidate: Callable[..., Any], **more: Any) -> Any:
-        return self._plain(self._send("try", candidate, **more).get("value"))
 
     def sibling(self, name: str) -> "Answer":
         """Return another function or class of the same notebook; it uses the same replaced functions as this one."""
@@ -120,33 +113,26 @@ class Answer:
 
 
 class _RemoteRecorder:
-    """A `Recorder` in the sandbox; if it does not answer, its record is empty."""
+    """A `Recorder` in the sandbox: what is asked within `with` is recorded there, in a process of its own."""
 
     def __init__(self, answer: Answer, left_alone: list[str]) -> None:
         self._answer, self._left_alone, self._record = answer, left_alone, {}
-        self._call = answer.call
 
     def __enter__(self) -> "_RemoteRecorder":
-        # A request that is recorded decides no result, so losing a kernel costs nothing.
-        self._answer.call = lambda request, candidate: self._call(request | {"extra": True}, candidate)
-        self._ask(True)
+        self._answer._recorder = self
         return self
 
     def __exit__(self, *_error: object) -> None:
-        try:
-            self._record = self._ask(False)
-        finally:
-            self._answer.call = self._call
+        self._answer._recorder = None
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Ask and record; no result depends on it, so that losing a kernel here costs nothing."""
+        content |= {"alone": True, "extra": True, "left_alone": self._left_alone}
+        self._record = self._answer._send("record", **content).get("value")
 
     def record(self) -> Any:
         """Return the record, which may hold any plain values."""
         return self._record
-
-    def _ask(self, on: bool) -> Any:
-        try:
-            return self._answer._send("record", on=on, left_alone=self._left_alone).get("value")
-        except Exception:
-            return None
 
 
 def _crossing(value: Any) -> Any:

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -43,9 +44,7 @@ SLOW = ("numpy", "matplotlib.pyplot", "torch", "torchvision", "sklearn.datasets"
 START_SECONDS = 60.0  # seconds within which a kernel must be ready
 OWN_PROCESSES = 4  # processes of bubblewrap or of a fork, in addition to those that the student may start
 FIRST_TO_GO = "1000"  # oom_score_adj: Linux ends these processes first when the machine's memory is used up
-STAND_INS = sorted(
-    ROOT.glob("autograder/checks/*/stand_ins.py")
-)  # what replaces a student's other answers in a sandbox
+STAND_INS = sorted(ROOT.glob("autograder/checks/*/stand_ins.py"))  # what replaces a student's other answers
 INSIDE = sorted(path.name for path in GUEST.glob("[!_]*.py"))  # our files that run in a sandbox
 
 
@@ -63,16 +62,33 @@ class Sandbox:
     group: Group | None = None  # bounds memory and processes, if this machine allows it
     log: BinaryIO | None = None  # what its start prints; a forked kernel ends when nobody can read it any more
 
-    def took_more_than(self, memory_bytes: int) -> bool:
-        """Whether Linux ended a process because memory was used up, or all processes use more than `memory_bytes`."""
+    def took_more_than(self, memory_bytes: int, before_test: set[int]) -> bool:
+        """Whether Linux ended a process because memory was used up, or the processes use more than `memory_bytes`.
+
+        A test's process shares memory with the kernel's, so those of the test are added up apart.
+        """
         if self.group is not None and self.group.was_full():
             return True
-        return sum(_resident(process) for process in _below(self.process.pid)) > memory_bytes
+        used = {number: _resident(number) for number in _below(self.process.pid)}
+        before = sum(used[number] for number in used.keys() & before_test)
+        return max(before, sum(used.values()) - before) > memory_bytes
+
+    def processes(self) -> set[int]:
+        """Return the PIDs of its processes."""
+        return {self.process.pid, *_below(self.process.pid)}
+
+    def end_all_but(self, kept: set[int]) -> bool:
+        """End all other processes. Return whether there were any; they may still be ending."""
+        others = self.processes() - kept
+        for number in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        return bool(others)
 
     def activity(self) -> tuple[float, bool]:
         """Return the processor seconds that its processes have used, and whether one now needs a processor or the disk."""
         ticks, states, parents = 0, {}, set()
-        for number in (self.process.pid, *_below(self.process.pid)):  # the first reaps orphans
+        for number in self.processes():  # the topmost one reaps orphans
             with contextlib.suppress(OSError, IndexError):  # the process has ended
                 states[number], *fields = _proc_file(number, "stat").rpartition(")")[2].split()
                 parents.add(int(fields[0]))
@@ -392,6 +408,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as ipykernel sets it
         "OMP_NUM_THREADS": "1",
+        "OMP_THREAD_LIMIT": "1",  # also after torch.set_num_threads: OpenMP's threads do not survive a fork
         "PYTHONHASHSEED": "0",
         # With this variable torch.compile returns its argument, because compiling would exceed the time limit of a call.
         "TORCH_COMPILE_DISABLE": "1",

@@ -1,7 +1,5 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
-import hashlib
-import hmac
 import math
 import secrets
 import select
@@ -9,26 +7,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 from nbformat import NotebookNode
 
 from autograder.sandbox.guest import wire
-from autograder.sandbox.guest.out_of_reach import REACHED, SEAL
 from autograder.sandbox.host.bubblewrap import start_kernel
 from autograder.sandbox.host.candidate import answer
 from autograder.sandbox.host.limits import Limits
-from autograder.sandbox.host.outputs import changes_in, outputs_in
+from autograder.sandbox.host.outputs import outputs_in
 
 MAX_FRAME = 2 * wire.MAX_BYTES  # bytes of one message; a longer one ends the connection
 PIECE = 2**18  # bytes that are read from the channel at once
-MAX_OWN = 2**30  # bytes by which the grader's own process may grow while it listens to one kernel
 PATIENCE = 0.1  # seconds between two checks of the kernel: its time, its memory, and whether it is alive
 QUICK = 0.02  # seconds; after a shorter call the kernel needs no check
-MAX_REACHED = 10  # reported attempts of one kernel's code to reach the agent
 MAX_IN_LINE = 10  # on a busy machine a request may last this many times its limit
-
-
-DEAF = "The code closed its connection to the grader, or sent something over it that is not a message."
 DIED = "The kernel died: the code ended its own process, or used more memory than it may."
 
 
@@ -43,80 +34,53 @@ class KernelLost(BaseException):
 class Kernel:
     """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond `ends`, a time of time.monotonic()."""
 
-    def __init__(
-        self, limits: Limits, sandboxed: bool = True, ends: float = math.inf, reached: list[str] | None = None
-    ) -> None:
+    def __init__(self, limits: Limits, sandboxed: bool = True, ends: float = math.inf) -> None:
         self.limits, self.ends = limits, ends
-        self.process = psutil.Process()
-        self.size = self.process.memory_info().rss
         self.sandbox = start_kernel(limits, sandboxed)
         self.channel, self.received = self.sandbox.channel, bytearray()
         self.channel.setblocking(False)
         self.ready = select.poll()
         self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
-        self.reached = [] if reached is None else reached  # how its code reached for the agent, in words
-        self.current_request = ""  # what the present request does, in words
-        self.key, self.sealed = secrets.token_bytes(32), 0  # the key of the agent's seal; the number of sealed messages
-        self._send(self.key)
+        self.before_test: set[int] | None = None  # the sandbox's processes before a test began; None if no test runs
+        self._send(b"go")
 
     def _lost(self) -> KernelLost:
         """Close a kernel that does not answer any more; return the error."""
-        deadline = time.monotonic() + 1.0
-        while self.sandbox.is_alive() and time.monotonic() < deadline:  # a dying kernel closes its connection first
-            time.sleep(0.005)
-        why = self._full() or (DEAF if self.sandbox.is_alive() else DIED)
+        why = self._full() or DIED
         self.close()
         return KernelLost("crashed", why)
 
     def _full(self) -> str:
         """Return a message if more memory was used than allowed; else an empty one."""
-        full = self.sandbox.took_more_than(self.limits.memory_bytes)
+        full = self.sandbox.took_more_than(self.limits.memory_bytes, self.before_test or set())
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
     def raise_if_lost(self, late: str = "") -> None:
         """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
-        lost = None
-        if why := self._full():
-            lost = KernelLost("crashed", why)
-        elif not self.sandbox.is_alive():
-            lost = KernelLost("crashed", DIED)
-        elif late:
-            lost = KernelLost("timed out", late)
-        elif self.process.memory_info().rss > self.size + MAX_OWN:
-            lost = KernelLost("crashed", "The code sent messages that nobody asked for.")
-        if lost:
+        why = self._full() or DIED * (not self.sandbox.is_alive())
+        if why or late:
             self.close()
-            raise lost
+            raise KernelLost("crashed" if why else "timed out", why or late)
 
-    def run_cell(
-        self,
-        source: str,
-        seconds: float | None = None,
-        *,
-        answers: bool = False,
-        acts: bool = True,
-        forgotten: bool = False,
-    ) -> list[NotebookNode]:
+    def run_cell(self, source: str, seconds: float | None = None, *, in_test: bool = False) -> list[NotebookNode]:
         """Run a student's cell; return its outputs, bounded in number and bytes.
 
         Args:
             source: The cell's text.
             seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
-            answers: Whether the cell is an answer: an answer must not find what other cells have changed in Python or a
-                library.
-            acts: Whether the cell does more than define functions and classes, so that it may change Python or a library.
-            forgotten: Whether to restore afterwards what the notebook's names held before.
+            in_test: Whether the cell is a test: then later cells find nothing of what it did.
 
         Raises:
             KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
         """
-        do = "answer" if answers else "cell"
-        request = {"do": do, "source": source, "acts": acts, "forgotten": forgotten}
-        request |= {"room": self.limits.output_bytes, "pieces": self.limits.output_count}
-        reply = self.call(request, None, min(self.limits.cell_seconds, seconds or self.limits.cell_seconds))
+        self.end_test()
+        request = {"do": "cell", "source": source, "room": self.limits.output_bytes, "pieces": self.limits.output_count}
+        seconds = min(self.limits.cell_seconds, seconds or self.limits.cell_seconds)
+        reply = self.call(request, None, seconds) if in_test else self._call(request, None, seconds)
+        self.end_test()
         self.raise_if_lost()  # so that no other cell suffers from what this one leaves behind
-        return outputs_in(reply, self.limits) + changes_in(reply)
+        return outputs_in(reply, self.limits)
 
     def call_ours(self, function: str, *arguments: Any) -> Any:
         """Call a function of ours that a cell has defined in this kernel; return its value unchecked."""
@@ -125,7 +89,7 @@ class Kernel:
         return self.call(request, None, self.limits.cell_seconds).get("value")
 
     def call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
-        """Ask a student's function; return the agent's reply.
+        """Ask a student's function, in the process of the present test; return the agent's reply.
 
         Args:
             request: What the agent in `inside.py` reads; this function adds an id.
@@ -135,16 +99,39 @@ class Kernel:
         Raises:
             KernelLost: as `run_cell`.
         """
+        if self.before_test is None:
+            self.before_test = self.sandbox.processes()
+            self._send(b"test")
+        return self._call(request, candidate, seconds)
+
+    def end_test(self) -> None:
+        """End the process of the present test, and all that it has started. The next call begins another test.
+
+        Raises:
+            KernelLost: as `run_cell`.
+        """
+        if self.closed or self.before_test is None:
+            return
+        watch = _Watch(self, self.limits.call_seconds)
+        while self.sandbox.end_all_but(self.before_test):
+            watch.look()
+            time.sleep(0.001)
+        self.before_test = None
+        while "ended" not in (_read(self._receive() or b"") or {}):
+            watch.look()
+
+    def _call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
         content = {"replaced": {}} | request | {"id": secrets.token_hex(16)}
-        self.current_request = _in_words(content)
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
             received = self._receive()
-            message = None if received is None else self._opened(received)
-            if message is not None and "question" in message and candidate is not None:
+            message = None if received is None else _read(received)
+            if message and "ended" in message:  # the process of the test has ended before its reply
+                raise self._lost()
+            if message and "question" in message and candidate is not None:
                 self._send(answer(message, len(received), candidate))
-            elif message is not None and message.get("id") == content["id"]:
+            elif message and message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.raise_if_lost()  # checks the kernel, as after a cell
                 return message
@@ -177,28 +164,6 @@ class Kernel:
             self.received += piece
             message = self._next_message()
         return message
-
-    def _opened(self, received: bytes) -> dict[str, Any] | None:
-        """Read a message; None if it is not valid, or only reports that code reaches for the agent.
-
-        A message without the agent's seal is read too: its content is bounded, and a person is asked about it.
-        """
-        seal, message = received[:SEAL], received[SEAL:]
-        made = hashlib.blake2b(self.sealed.to_bytes(8, "big") + message, key=self.key, digest_size=SEAL).digest()
-        if not hmac.compare_digest(seal, made):
-            self._note("messages that are not the agent's")
-            return _read(received) or _read(message)
-        self.sealed += 1
-        if message.startswith(REACHED):
-            self._note(message.removeprefix(REACHED).decode(errors="replace"))
-            return None
-        return _read(message)
-
-    def _note(self, how: str) -> None:
-        """Note how code reached for the agent, and what was running."""
-        how = f"{how}; it ran {self.current_request}"
-        if how not in self.reached and len(self.reached) < MAX_REACHED:
-            self.reached.append(how)
 
     def _next_message(self) -> bytes | None:
         """Take a message out of what was received, if one is complete."""
@@ -256,20 +221,13 @@ class _Watch:
         self.kernel.spent += seconds
 
 
-def _in_words(request: dict[str, Any]) -> str:
-    """Return what a request runs: a cell by its first line, or a function by its name."""
-    if "source" in request:
-        return f"the cell that begins {next(iter(request['source'].strip().splitlines()), '')[:60]!r}"
-    return f"`{request['function']}`"
-
-
 def _read(received: bytes) -> dict[str, Any] | None:
     """Read a message of the kernel; None if it is not valid. Its id and its description of an error always become texts.
 
     An array instead of a text would be compared number by number, and printing thousands of arrays would take minutes.
     """
     try:
-        message = wire.loads(received)
+        message = wire.loads(received, wire.MAX_TEXT)
     except ValueError:
         return None
     if not isinstance(message, dict):

@@ -31,18 +31,6 @@ def outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
     return outputs.kept
 
 
-def changes_in(reply: dict[str, Any]) -> list[NotebookNode]:
-    """Return an output that names what a cell changed in Python or a library; none if the agent found no change."""
-    names = (
-        [name for name in reply["changed"] if isinstance(name, str)] if isinstance(reply.get("changed"), list) else []
-    )
-    if not names:
-        return []
-    named = ", ".join(writable(name[:60]) for name in names[:10])
-    said = f"[This cell changed {named}. The change was undone before your answers were judged.]"
-    return [nbformat.v4.new_output("stream", name="stdout", text=said)]
-
-
 class _Outputs:
     """Collects nbformat's outputs up to the limits, and says once that the rest is cut."""
 

@@ -1,6 +1,6 @@
 """Misuse of the functions that a test gets from the grader: candidates whose source must stay in the grader."""
 
-from hostile.making import FIFTH, GRADED, LOOK, NOTHING, Attack, before_answer, in_answers
+from hostile.making import FIFTH, GRADED, NOTHING, Attack, before_answer, in_answers
 
 TEST = "test_attention"
 
@@ -49,23 +49,6 @@ kept[0](one, one, one)
         ),
         NOTHING,
         GRADED,
-        on=FIFTH,
-    ),
-    Attack(
-        "test-asks-for-others",
-        "Asks the grader for functions that the test did not get, and answers the next request before it comes.",
-        in_answers(
-            """
-import inside, wire
-for name in ("argument 1", "attend", "eval", None, ["argument 0"]):
-    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"question": name, "arguments": [], "keywords": {}})))
-    assert "error" in wire.loads(inside._receive())
-inside.CHANNEL[0].sendall(wire.frame(b'{"dict": [["id", "0"], ["error", {"list": ["AssertionError"]}]]}'))
-""",
-            TEST,
-        ),
-        TEST,
-        LOOK,
         on=FIFTH,
     ),
 )

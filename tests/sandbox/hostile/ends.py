@@ -3,7 +3,6 @@
 import re
 
 import nbformat
-from honest import HONEST
 from nbformat import NotebookNode
 from sample_class import answer, change, rewrite
 
@@ -14,11 +13,9 @@ from hostile.making import (
     FIFTH,
     FIRST,
     IN_TORCH,
-    LOOK,
     NOTHING,
     Attack,
     Place,
-    before_answer,
     in_answers,
     own_cell,
     with_bodies,
@@ -28,10 +25,19 @@ NOTE = """
 import inspect, logging, sys
 notes = []
 def note():
-    if len(notes) < 9:  # the source of a whole stack takes long to find
+    if not notes:  # the source of a whole stack takes long to find, and each trial is a process of its own
         logging.warning(sys._getframe(1).f_code.co_name, stack_info=True)
         notes.append((inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno))
 """
+
+DEBUGGED = (
+    "import traceback\ntraceback.print_stack()\ntry:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame.f_back",
+    "import gc, sys, tracemalloc\ntracemalloc.start()\ntracemalloc.stop()\ngc.get_objects(), sys._getframe(), gc.get_referrers(gc)",
+    "import cProfile, doctest, unittest\nwith cProfile.Profile():\n    sum(range(9))\ndoctest.testmod()\n"
+    "unittest.main(argv=[''], exit=False)\nbreakpoint()",
+    "import matplotlib.pyplot as plt\nplt.plot([1], label='x')\nplt.legend()\nplt.show()",
+    "import sys, threading\nsys.settrace(lambda *event: None)\nthreading.Thread(target=print).start()\n%timeit -n1 -r1 1",
+)
 
 OVERFLOW = """
 import sys
@@ -88,14 +94,6 @@ os._exit(1)
         CRASHED,
     ),
     Attack(
-        "segfault",
-        "Reads address 0 in softmax.",
-        before_answer("softmax", "import ctypes\nctypes.string_at(0)"),
-        "softmax",
-        LOOK,
-        on=FIRST,
-    ),
-    Attack(
         "exit-cell",
         "Calls exit(), quit(), sys.exit() and input() in cells.",
         own_cell(
@@ -118,7 +116,6 @@ for _ in range(40):
     time.sleep(0.06)
 """),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "picture-of-sizes",
@@ -129,7 +126,6 @@ data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
 notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
 """),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "messages",
@@ -157,7 +153,6 @@ def reply_to(do, request):
 inside._reply_to = reply_to
 """),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "half-characters",
@@ -231,10 +226,8 @@ def _half_characters(place: Place) -> NotebookNode:
 
 
 def _debugging(place: Place) -> NotebookNode:
-    # The imports of PyTorch's compiler take longer than an attack's cells may on a busy machine.
-    light = [source.strip("\n") for name, source in HONEST.items() if name != "torch"]
     notebook = place.solved()
-    notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in (*light, NOTE)]
+    notebook.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in (*DEBUGGED, NOTE)]
     for cell in notebook.cells:
         if is_solution(cell):
             cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)

@@ -1,6 +1,6 @@
 """Attempts to read secrets, and to reach other people's data."""
 
-from hostile.making import FIRST, LOOK, Attack, in_answers, own_cell
+from hostile.making import FIRST, Attack, in_answers, own_cell
 
 LEAKS = (
     Attack(
@@ -106,7 +106,6 @@ sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec",
             later="import sys\nsys.setprofile(None)\nprint(len(seen), [text for text in map(repr, seen + called) "
             "if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])\nprint(In)\nprint([key for key in globals()])",
         ),
-        states=LOOK,
     ),
     Attack(
         "error-as-channel",
@@ -164,7 +163,6 @@ for process in (1, os.getppid()):
         except OSError as error:
             print(error)
 """),
-        states=LOOK,
     ),
     Attack(
         "deletes-submissions",
@@ -203,6 +201,5 @@ for name, make in {
         print(name, error)
 print(subprocess.run("su -c id; sudo -n id; unshare -Ur id", shell=True, capture_output=True, text=True))
 """),
-        states=LOOK,
     ),
 )

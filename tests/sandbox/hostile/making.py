@@ -23,7 +23,7 @@ NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points
 GRADED, REPAIRED = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
-LOOK = (NEEDS_A_LOOK,)  # a person is asked, for example if code reaches for the grader's agent; the points stay
+LOOK = (NEEDS_A_LOOK,)  # a person is asked; the points stay
 FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
 

@@ -13,7 +13,6 @@ from hostile.making import (
     EVERYTHING,
     FOURTH,
     IN_TORCH,
-    LOOK,
     NOTHING,
     SECOND,
     THIRD,
@@ -122,24 +121,6 @@ mode.__enter__()
         on=IN_TORCH,
     ),
     Attack(
-        "modes-left-on",
-        'Leaves PyTorch in inference mode, in bfloat16, on the device "meta", and without hooks for saved tensors.',
-        own_cell("""
-import sys, torch
-held = [torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad()]
-held += [torch.autograd.graph.disable_saved_tensors_hooks("none here")]
-for each in held:
-    each.__enter__()
-torch.set_default_device("meta")
-torch.set_default_dtype(torch.float16)
-torch.backends.mkldnn.flags(enabled=False).__enter__()
-torch.set_printoptions(precision=1)
-sys.setswitchinterval(1)
-"""),
-        NOTHING,
-        on=IN_TORCH,
-    ),
-    Attack(
         "global-hooks",
         "Records inputs and outputs of all modules by forward and backward hooks, and prints them.",
         own_cell(
@@ -178,7 +159,6 @@ def forge(request, namespace):
 inside._ask = forge
 """),
         NOTHING,
-        LOOK,
         on=IN_TORCH,
     ),
     Attack(
@@ -240,19 +220,6 @@ inside._ask = forge
     def named_parameters(self, *args, **kwargs):
         return [("scale", torch.zeros(2)), ("scale", torch.ones(3)), ("", self.shift), ("shift", None)]
 """
-        ),
-        "LayerNorm",
-        on=THIRD,
-    ),
-    Attack(
-        "parametrized",
-        "Computes a parameter from another one at each use, so the names of the parameters differ from the required ones.",
-        answered_by(
-            LayerNorm="import torch.nn.utils.parametrize as parametrize\nclass Twice(nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
-            "class Plain(nn.Module):"
-            + MODULE_IN_PLACE.replace("{name}", "x").partition(":")[2]
-            + "\ndef LayerNorm(width, eps=1e-5):\n    norm = Plain(width)\n"
-            "    parametrize.register_parametrization(norm, 'scale', Twice())\n    return norm"
         ),
         "LayerNorm",
         on=THIRD,

@@ -3,7 +3,7 @@
 import nbformat
 from nbformat import NotebookNode
 
-from hostile.making import EVERYTHING, FIRST, LOOK, REPAIRED, Attack, after_answer, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, REPAIRED, Attack, for_nothing, in_answers, spoiled
 
 OWN_JUDGE = """
 from collections import defaultdict
@@ -25,76 +25,7 @@ def edit_locked_cells(notebook: NotebookNode) -> None:
             cell.metadata.nbgrader |= {"points": 1000, "locked": False}
 
 
-SPOIL = """
-def spoil(frame):
-    while frame is not None:
-        if "_reply_to" in frame.f_globals:  # the agent: from now on, no answer can be called
-            frame.f_globals["_ask"] = None
-        frame = frame.f_back
-"""
-
-
 POINTS = (
-    Attack(
-        "recorder",
-        "Follows the functions that record its values to frames, in an answer without a known mistake, and breaks the agent there.",
-        in_answers(
-            SPOIL
-            + """
-import types
-waiting, known = [globals().get(name) for name in ("_seen_by_test", "_stored_by_test", "_at_by_test")], []
-while waiting:
-    item = waiting.pop()
-    if any(item is each for each in known):
-        continue
-    known.append(item)
-    if isinstance(item, types.FrameType):
-        spoil(item)
-    elif isinstance(item, (list, tuple)):
-        waiting += item
-    elif isinstance(item, (types.FunctionType, types.CellType)) or "_by_test" in repr(item) or hasattr(item, "statements"):
-        waiting += [getattr(item, name, None) for name in ("__self__", "__closure__", "__wrapped__", "cell_contents", "statements")]
-    elif isinstance(item, types.MethodType) or type(item).__name__ == "_lru_cache_wrapper":
-        waiting += [getattr(item, name, None) for name in ("__self__", "__wrapped__", "__func__")]
-scores = queries @ keys.T if keys.ndim == 2 else queries @ keys.swapaxes(-1, -2)
-weights = 0.1 + np.cos(scores)
-return weights @ values, weights
-""",
-            "attention",
-        ),
-        "attention",
-        on=FIRST,
-    ),
-    Attack(
-        "frames-without-names",
-        "Takes the frames of its task, of a loop of its own, and of a signal, and breaks the agent there.",
-        after_answer(
-            "attention",
-            SPOIL
-            + """
-import asyncio, functools, signal
-async def stack():
-    return asyncio.current_task().get_stack()
-def follow(number, frame):
-    spoil(frame)
-signal.signal(signal.SIGALRM, follow)
-signal.raise_signal(signal.SIGALRM)
-wrapped = functools.update_wrapper
-def update_wrapper(made, function, *names):
-    function = getattr(function, "__func__", function)
-    if "_reply_to" in getattr(function, "__globals__", ()):
-        function.__globals__["_ask"] = None
-    return wrapped(made, function, *names)
-functools.update_wrapper = update_wrapper
-for frame in (asyncio.current_task().get_stack() if asyncio.current_task() else []) + await stack():
-    spoil(frame)
-asyncio._set_running_loop(None)
-for frame in asyncio.new_event_loop().run_until_complete(stack()):
-    spoil(frame)
-""",
-        ),
-        on=FIRST,
-    ),
     Attack(
         "unsolved", "Submits the released notebook without answers.", spoiled(lambda n: None, solved=False), EVERYTHING
     ),
@@ -129,7 +60,6 @@ while inside._receive():
     inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"id": wire.loads(inside._receive())["id"], **good})))
 """),
         EVERYTHING,
-        LOOK,  # the cell itself never ends
     ),
     Attack(
         "displayhook",

@@ -6,12 +6,9 @@ from sample_class import change, rewrite
 from hostile.making import (
     EVERYTHING,
     FIRST,
-    LOOK,
     NOTHING,
-    TIMED_OUT,
     Attack,
     Place,
-    before_answer,
     for_nothing,
     in_answers,
     own_cell,
@@ -97,38 +94,6 @@ REPLIES = (
         "Replaces the agent by one that sends long errors, impossible shapes, wrong numbers of bytes and broken JSON.",
         for_nothing(SERVE + ODD_REPLIES),
         EVERYTHING,
-        LOOK,
-    ),
-    Attack(
-        "agent-nan",
-        "Patches the code that sends replies, so that every array is NaN.",
-        own_cell("""
-import wire
-pack = wire._Packer.pack_array
-wire._Packer.pack_array = lambda self, array: pack(self, np.full_like(np.asarray(array, dtype=float), np.nan))
-"""),
-        NOTHING,
-        LOOK,
-        on=FIRST,
-    ),
-    Attack(
-        "agent-endless",
-        "Answers each request for softmax with an endless stream of replies.",
-        own_cell(
-            SERVE
-            + """
-import itertools
-def reply_to(do, request):
-    if request.get("target") != "softmax":
-        return honest(do, request)
-    for number in itertools.count():
-        inside.CHANNEL[0].sendall(wire.frame(b'{"dict": [["id", "%d"]]}' % number))
-inside._reply_to = reply_to
-"""
-        ),
-        NOTHING,
-        LOOK,
-        on=FIRST,
     ),
     Attack(
         "replies-for-later",
@@ -143,7 +108,6 @@ def forge():
 threading.Thread(target=forge, daemon=True).start()
 """),
         EVERYTHING,
-        LOOK,
     ),
     Attack(
         "channel-broken",
@@ -160,7 +124,6 @@ time.sleep(1.5)
             "import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))",
         ),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "channel-thief",
@@ -173,7 +136,6 @@ if os.fork() == 0:
     os._exit(0)
 """),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "channel-flood",
@@ -197,7 +159,6 @@ threading.Thread(target=flood, daemon=True).start()
 """,
         ),
         NOTHING,
-        LOOK,
     ),
     Attack(
         "odd-values",
@@ -212,58 +173,6 @@ threading.Thread(target=flood, daemon=True).start()
         lambda place: place.submit(_stealing(place)),
         "attention",
         ("graded", "timed out"),  # printing the error of an endless recursion takes seconds
-        on=FIRST,
-    ),
-    Attack(
-        "asks-the-grader-oddly",
-        "Sends the grader questions that nobody may ask: other names, broken JSON.",
-        before_answer(
-            "self_attention",
-            """
-import inside, wire
-for message in (b"", b"{}", b"[" * 5000, b"null", b"5", wire.dumps("\\ud800"), wire.dumps({}), wire.dumps([1, 2])):  # no question
-    inside.CHANNEL[0].sendall(wire.frame(message))
-for question in (
-    *({"question": name, "arguments": ["print(1)"], "keywords": {}} for name in ("eval", "__import__", "", "check", None)),
-    {"question": "attention"},
-    {"question": "attention", "arguments": 5, "keywords": []},
-    {"question": ["attention"], "arguments": [], "keywords": {"self": None}},
-    {"question": "attention", "arguments": [np.zeros((2, 3))] * 3, "keywords": {"mask": np.zeros((9, 9))}},
-):
-    inside.CHANNEL[0].sendall(wire.frame(wire.dumps(question)))
-""",
-        ),
-        NOTHING,
-        LOOK,
-        on=FIRST,
-    ),
-    Attack(
-        "asks-for-too-much",
-        "Calls the grader's correct attention with sizes whose products would fill the grader's memory.",
-        before_answer(
-            "self_attention",
-            """
-one, many = np.ones((1, 1)), np.ones((2000, 1, 1, 1))
-for question in (
-    (np.ones((60_000, 1)), np.ones((60_000, 1)), np.ones((60_000, 1))),
-    (np.ones((8000, 1)), np.ones((8000, 1)), np.ones((8000, 1))),
-    (many, np.swapaxes(many, 0, 1), one, np.ones((2000, 1, 1, 1, 1), dtype=bool)),
-    (many, np.swapaxes(many, 0, 1), np.swapaxes(many, 0, 3)),
-):
-    try:
-        attention(*question)
-    except Exception:
-        pass
-""",
-        ),
-        on=FIRST,
-    ),
-    Attack(
-        "asks-without-end",
-        "Calls the grader's correct attention in an endless loop.",
-        before_answer("self_attention", "while True:\n    attention(tokens, tokens, tokens)"),
-        "self_attention",
-        TIMED_OUT,
         on=FIRST,
     ),
 )

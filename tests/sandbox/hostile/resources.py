@@ -7,7 +7,6 @@ from sample_class import change, rewrite
 from hostile.making import (
     CRASHED,
     FIRST,
-    LOOK,
     NOTHING,
     REPAIRED,
     TIMED_OUT,
@@ -54,19 +53,6 @@ while True:
         ),
         NOTHING,
         TIMED_OUT,
-    ),
-    Attack(
-        "slow-kernel",
-        "Delays every reply to the grader by 0.1 s.",
-        own_cell("""
-import inside, time
-honest = inside._reply_to
-def reply_to(do, request):
-    time.sleep(0.1)
-    return honest(do, request)
-inside._reply_to = reply_to
-"""),
-        states=LOOK,
     ),
     Attack(
         "slower-kernel",
@@ -134,7 +120,6 @@ for _ in range(40):
 with open("/proc/meminfo") as file:
     print(*[line for line in file if "Shmem:" in line])
 """),
-        states=LOOK,
     ),
     Attack(
         "processes",

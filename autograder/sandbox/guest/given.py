@@ -1,10 +1,30 @@
-"""What a student's function gets instead of another answer: ours, which also takes the arguments of the student's own.
-
-This file holds nothing else, because a student's code can look into the functions that it gets.
-"""
+"""What a student's function gets instead of something else: a candidate that stays with the grader, or another answer."""
 
 import inspect
 from collections.abc import Callable
+
+
+def candidate(ask: Callable) -> Callable:
+    """Return a function that asks the grader for each value, and for each gradient in the backward pass."""
+
+    def candidate(*arguments, **keywords):
+        values = [*arguments, *keywords.values()]
+        if not any(getattr(value, "requires_grad", False) is True for value in values):
+            return ask(arguments=arguments, keywords=keywords)
+        import torch
+
+        class Asked(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, *values):
+                return ask(arguments=arguments, keywords=keywords)
+
+            @staticmethod
+            def backward(ctx, *gradients):
+                return tuple(ask(arguments=arguments, keywords=keywords, gradients=list(gradients)))
+
+        return Asked.apply(*values)
+
+    return candidate
 
 
 def replacement(ours: Callable, own: Callable | None) -> Callable:
