@@ -25,9 +25,9 @@ NOTE = """
 import inspect, logging, sys
 notes = []
 def note():
-    if not notes:  # the source of a whole stack takes long to find, and each trial is a process of its own
-        logging.warning(sys._getframe(1).f_code.co_name, stack_info=True)
-        notes.append((inspect.stack()[1].function, inspect.currentframe().f_back.f_lineno))
+    if not notes:  # a hundred trials share the time of a test, and each is a process of its own
+        logging.warning(sys._getframe(1).f_code.co_name)
+        notes.append((inspect.stack(0)[1].function, inspect.currentframe().f_back.f_lineno))
 """
 
 DEBUGGED = (
