@@ -55,7 +55,7 @@ def test_answers_are_judged_without_the_cell_that_breaks_them(
     assert said in test.outputs[-1].text
 
 
-# What a cell may leave behind. Each cell also stands in front of an answer, as part of its cell.
+# What a cell may leave behind. The test below runs each code in a cell of its own, and at the start of an answer's cell.
 LEFT = {
     "output": "import sys\nsys.stdout = sys.stderr = None",
     "depth": "import sys\nsys.setrecursionlimit(90)",

@@ -24,7 +24,6 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import attention_tests.compare
@@ -48,14 +47,14 @@ def serve() -> None:
     """Carry out the grader's requests until the grader is gone. The process of a test does this until it is ended."""
     while do := _receive().decode():
         if do == "test":
-            _in_own_process(serve)
-            _send({"ended": True})
+            _serve_in_own_process()
+            _send(wire.dumps({"ended": True}))
         else:
             _answer(do)
 
 
-def _in_own_process(action: Callable[[], None]) -> None:
-    """Carry out an action in a copy of this process, and wait until the copy ends."""
+def _serve_in_own_process() -> None:
+    """Let a copy of this process serve, and wait until the copy ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of a fork if a cell has started threads
         child = os.fork()
@@ -63,7 +62,7 @@ def _in_own_process(action: Callable[[], None]) -> None:
         try:
             sys.settrace(None)  # what a cell has left on would slow every test
             sys.setprofile(None)
-            action()
+            serve()
         finally:
             os._exit(0)
     os.waitpid(child, 0)
@@ -76,11 +75,11 @@ def _answer(do: str) -> None:
     if os.getpid() != process:  # a function forked this process, and the copy must not answer too
         os._exit(0)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that a function has set would raise its error here
-    CHANNEL[0].sendall(wire.frame(reply))
+    _send(reply)
 
 
-def _send(message: dict) -> None:
-    CHANNEL[0].sendall(wire.frame(wire.dumps(message)))
+def _send(message: bytes) -> None:
+    CHANNEL[0].sendall(wire.frame(message))
 
 
 def _receive() -> bytes:
@@ -99,7 +98,8 @@ def _reply_to(do: str, request: dict) -> bytes:
             seed_all(request["draw"])
         for name, (module, ours) in request["replaced"].items():
             namespace[name] = replacement(getattr(_own_module(module), ours), before[name])
-        return wire.dumps(reply | DO[do](request, namespace), wire.MAX_TEXT)
+        action = {"cell": _cell, "ask": _ask, "record": _record, "try": _try}[do]
+        return wire.dumps(reply | action(request, namespace), wire.MAX_TEXT)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
         try:
@@ -158,9 +158,6 @@ def _try(request: dict, namespace: dict) -> dict:
     return {}
 
 
-DO = {"cell": _cell, "ask": _ask, "record": _record, "try": _try}
-
-
 def _own_module(name: str):
     """Return a module of ours. No name of the notebook leads to it, and the notebook imports its own copy."""
     if name not in IMPORTED:
@@ -198,7 +195,7 @@ def _named(name: str, namespace: dict):
 def _ask_grader(**question):
     """Ask the grader for a value of the candidate that is being tried."""
     with QUESTION_LOCK:
-        _send({"question": True} | question)
+        _send(wire.dumps({"question": True} | question))
         answer = wire.loads(_receive())
     if "error" in answer:
         raise ValueError(answer["error"])

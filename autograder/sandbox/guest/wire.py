@@ -47,9 +47,8 @@ def dumps(value: object, most: int = MAX_BYTES) -> bytes:
             MAX_DEPTH.
     """
     packer = _Packer()
-    text = json.dumps(packer.pack(value, 0), ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
-    )  # as json.loads reads it
+    text = json.dumps(packer.pack(value, 0), ensure_ascii=False)
+    text = text.encode("utf-8", "surrogatepass")  # json.loads reads half a surrogate pair in this way too
     message = text + b"\0" + b"".join(packer.numbers)
     if len(message) > MAX_BYTES:
         raise ValueError(f"the value takes {len(message):,} bytes; at most {MAX_BYTES:,} may cross")
