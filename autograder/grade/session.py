@@ -186,18 +186,19 @@ class Session:
             if self.budget.test_seconds <= 0:
                 self.close()
                 raise late
-            kernel = self.ready()  # starting it does not count as the test's time
+            kernel = self.ready()
+            if request.get("alone"):
+                kernel.end_test()
+            kernel.begin_test()  # starting a kernel, or a process of it, does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
-                if request.get("alone"):
-                    kernel.end_test()
                 reply = kernel.call({"draw": self.calls} | request, candidate, min(most, of_test))
-                if request.get("alone"):
-                    kernel.end_test()
             except KernelLost as lost:
                 raise (late if lost.state == "timed out" and of_test < most else lost) from None
             finally:
                 self.budget.test_seconds -= kernel.spent - before
+            if request.get("alone"):
+                kernel.end_test()
             if self.ran_own_cells and _was_short_of_memory(reply):
                 self.close()
                 raise KernelLost("crashed", "After the notebook's own cells had run, a call had no memory.")

@@ -62,6 +62,7 @@ def _serve_in_own_process() -> None:
         try:
             sys.settrace(None)  # what a cell has left on would slow every test
             sys.setprofile(None)
+            _send(wire.dumps({"began": True}))
             serve()
         finally:
             os._exit(0)

@@ -99,10 +99,19 @@ class Kernel:
         Raises:
             KernelLost: as `run_cell`.
         """
+        self.begin_test()
+        return self._call(request, candidate, seconds)
+
+    def begin_test(self) -> None:
+        """Start a process for a test, unless a test is running.
+
+        Raises:
+            KernelLost: as `run_cell`.
+        """
         if self.before_test is None:
             self.before_test = self.sandbox.processes()
             self._send(b"test")
-        return self._call(request, candidate, seconds)
+            self._wait_for("began")
 
     def end_test(self) -> None:
         """End the process of the present test, and all that it has started. The next call begins another test.
@@ -117,7 +126,13 @@ class Kernel:
             watch.look()
             time.sleep(0.001)
         self.before_test = None
-        while "ended" not in (_read(self._receive() or b"") or {}):
+        self._wait_for("ended")
+
+    def _wait_for(self, what: str) -> None:
+        watch = _Watch(self, self.limits.call_seconds)
+        while what not in (message := _read(self._receive() or b"") or {}):
+            if "ended" in message:
+                raise self._lost()
             watch.look()
 
     def _call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
