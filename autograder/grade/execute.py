@@ -7,8 +7,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, is_grade, is_locked, is_solution, is_students, points_of
-from autograder.files import writable
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students, points_of
 from autograder.grade.retest import Judge
 from autograder.grade.run_test import GraderError, message_of
 from autograder.grade.session import Cell, Session
@@ -81,7 +80,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     verdicts: dict[str, Any] = {}
     student = Session(limits, sandboxed)
-    judge = Judge(student)
+    judge = Judge(student, {grade_id(cell) for cell in notebook.cells if is_solution(cell)})
     checks: list[CheckResult] = []
     try:
         with contextlib.ExitStack() as judging:
@@ -91,27 +90,15 @@ def execute(
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
-            for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
-                cell.execution_count = count
-                # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
-                if not is_locked(cell) or cell.metadata.get("given"):
-                    answers = is_solution(cell) or bool(cell.metadata.get("given"))
-                    released = not is_students(cell)
-                    cell.outputs = student.run(Cell(cell.source, _is_own(cell), released, answers))
-                elif "tests" in cell.metadata:
-                    cell.outputs = student.run(Cell(cell.source, released=True, answers=True))
-                    judge.set_up(cell.metadata["tests"])
-                elif is_grade(cell):
-                    cell.outputs, error = judge.test(cell)
-                    checks += [] if is_solution(cell) else [_check_result(cell, error)]
-                else:  # a visible test: it gives no points, and may use a value that cannot be sent, such as our model
-                    try:
-                        cell.outputs, error = judge.test(cell)
-                    except GraderError as fault:
-                        error = fault
-                    student.end_test()
-                    if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel
-                        cell.outputs = student.show(cell.source)
+            _run_cells(notebook, student, judge)
+            tests = [cell for cell in notebook.cells if _is_test(cell)]
+            for cell in filter(is_grade, tests):
+                cell.outputs, error = judge.test(cell)
+                checks.append(_check_result(cell, error))
+            student.end_test()
+            for cell in tests:
+                if not is_grade(cell):
+                    cell.outputs = _outputs_of_visible(cell, student, judge)
     finally:
         judge.close()
     _shorten(notebook, limits)
@@ -124,28 +111,45 @@ def execute(
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     questions += student.questions if not all(check.passed for check in checks) else []
-    questions += _defined_again(student.met, [check.name for check in checks if not check.passed])
+    questions += judge.questions[:MAX_ASKED]
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
 
-def _defined_again(cells: list[Cell], failed: list[str]) -> list[str]:
-    """Ask about each answer that failed, and that a cell of the student's own defines again."""
-    questions, seen = [], set()
-    named = [(cell, definitions(cell.source).keys()) for cell in cells if failed and (cell.answers or cell.own)]
-    answers = {name for cell, names in named if cell.answers for name in names}
-    for cell, names in named:
-        seen |= names if cell.answers else set()
-        for name in sorted(seen & names) if cell.own else ():
-            longer = tuple(
-                each for each in answers if each.startswith(f"{name}_")
-            )  # attention_backward is not attention
-            if any(test.startswith(f"{name}_") and not test.startswith(longer) for test in failed):
-                first = next(line.strip()[:80] for line in cell.source.splitlines() if line.strip())
-                questions.append(
-                    f"{name} is defined in its answer cell, and again in the cell that begins with `{writable(first)}`. "
-                    "The second definition was judged, and it failed. Which one counts?"
-                )
-    return list(dict.fromkeys(questions))[:MAX_ASKED]
+def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
+    """Run all cells but the tests, in their order, and choose the definition of each answer that counts.
+
+    It is the one in the answer's own cell; if there is none, it is the last one.
+    """
+    own = set()  # the answers that their own cells define
+    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
+        cell.execution_count = count
+        if _is_test(cell):
+            continue
+        if "tests" in cell.metadata:
+            judge.set_up(cell.metadata["tests"])
+        # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
+        for_answers = is_solution(cell) or is_locked(cell)
+        written = {name for name, written in definitions(cell.source).items() if written} & judge.answers
+        each = Cell(cell.source, _is_own(cell), not is_students(cell), for_answers, count, tuple(written))
+        cell.outputs = student.run(each)
+        own |= {grade_id(cell)} & written
+        student.chosen |= {name: count for name in written if name == grade_id(cell) or name not in own}
+
+
+def _is_test(cell: NotebookNode) -> bool:
+    """Whether the grader runs a cell, and not the student's kernel."""
+    return cell.cell_type == "code" and is_locked(cell) and not ("given" in cell.metadata or "tests" in cell.metadata)
+
+
+def _outputs_of_visible(cell: NotebookNode, student: Session, judge: Judge) -> list[NotebookNode]:
+    """Run a visible test: it gives no points, and may use a value that cannot be sent, such as our model."""
+    try:
+        outputs, error = judge.test(cell)
+    except GraderError as fault:
+        error = fault
+    if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel
+        return student.show(cell.source)
+    return outputs
 
 
 def _shorten(notebook: NotebookNode, limits: Limits) -> None:

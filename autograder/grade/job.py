@@ -17,9 +17,9 @@ import psutil
 from nbformat import NotebookNode
 
 from autograder.files import Unreadable
-from autograder.grade.execute import Execution, execute
+from autograder.grade.execute import execute
 from autograder.grade.pictures import show_pictures
-from autograder.grade.repair import OtherAssignment, Repaired, repair_notebook
+from autograder.grade.repair import OtherAssignment, repair_notebook
 from autograder.grade.run_test import GraderError
 from autograder.grade.task import Job, Task
 from autograder.sandbox.host.bubblewrap import SandboxError
@@ -72,7 +72,8 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
     except Unreadable as error:
         return {"state": "unreadable", "why": str(error)}
     try:
-        done = _better_of_two(repaired, task, job)
+        held_out = task.held_out and replace(task.held_out, may_match_book_weights=job.may_match_book_weights)
+        done = execute(repaired.notebook, task.seed, task.limits, task.sandboxed, job.files, held_out)
         show_pictures(done.notebook, repaired.pictures, task.limits, task.sandboxed)
     except (GraderError, SandboxError) as error:
         return {
@@ -99,25 +100,3 @@ def _text_of(notebook: NotebookNode) -> str:
     Its last bracket begins a line, so that `Course` can recognise a complete file.
     """
     return json.dumps(notebook, ensure_ascii=False).removesuffix("}") + "\n}\n"
-
-
-def _better_of_two(repaired: Repaired, task: Task, job: Job) -> Execution:
-    """Execute a repaired notebook; if it loses points, run its cells in the student's order too, and take the better run.
-
-    A test that passes in the student's order counts, whatever the repair did. The runs share one submission's time.
-    """
-    held_out = task.held_out and replace(task.held_out, may_match_book_weights=job.may_match_book_weights)
-    options = task.sandboxed, job.files, held_out
-    done = execute(repaired.notebook, task.seed, task.limits, *options)
-    if repaired.as_submitted is None or all(check.passed for check in done.checks):
-        return done
-    left = task.limits.total_seconds - done.seconds
-    if left < task.limits.call_seconds:
-        done.questions.append("The cells were moved, and there was no time to run them in the order of the submission.")
-        return done
-    other = execute(repaired.as_submitted, task.seed, replace(task.limits, total_seconds=left), *options)
-    if other.points <= done.points:
-        return done
-    more = f"{other.points:g} points of the tests. The order of the released notebook gives {done.points:g}"
-    other.receipt.append(f"The cells were run in the order in which they were submitted, which gives {more}.")
-    return other

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from autograder.cells import is_locked
 from autograder.files import Unreadable
-from autograder.grade.layout import Item, in_submitted_order, same_code
+from autograder.grade.layout import Item, in_submitted_order
 from autograder.grade.match import Match, Matching, is_similar, names_defined, words_of
 from autograder.grade.texts import NOT_RUN, place_texts
 from autograder.notebooks import Cell, Notebook, read_notebook
@@ -51,7 +51,6 @@ class Repaired:
     receipt: list[str] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     pictures: dict[str, str] = field(default_factory=dict)  # see `Notebook.pictures`
-    as_submitted: NotebookNode | None = None  # in the student's order; None if the code has the same order
 
 
 def repair_notebook(
@@ -105,11 +104,9 @@ def repair_notebook(
             questions.append(f"The file is cut off or damaged, and {lost_in_words}. Is there a complete file?")
     items = place_texts(items, release.cells, receipt, questions)
     items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
-    order = in_submitted_order(items, release.cells)
-    made = _notebook_of(items, instructor)
     pictures = submitted.pictures | (submitted.other.pictures if submitted.other else {})
-    as_submitted = None if same_code(items, order) else _notebook_of(order, instructor)
-    return Repaired(made, receipt, questions, pictures, as_submitted)
+    notebook = _notebook_of(in_submitted_order(items, release.cells), instructor)
+    return Repaired(notebook, receipt, questions, pictures)
 
 
 def _one_side_of(

@@ -18,10 +18,11 @@ from attention_tests.run import silent_tests_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_grade
+from autograder.files import writable
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
-from autograder.recognition import DEFINITIONS, parsed
+from autograder.recognition import DEFINITIONS, definitions, parsed
 from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
@@ -32,13 +33,15 @@ MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
 class Judge:
     """Runs the tests of a submission. A test that fails runs again without the effects of the student's own cells."""
 
-    def __init__(self, student: Session) -> None:
+    def __init__(self, student: Session, answers: set[str]) -> None:
         self.student = student  # the session in which the student's cells run
+        self.answers = answers  # the names of the answers
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.clean_run: _CleanRun | None = None
         self.blamed: list[str] = []  # the message about the cell that made tests fail
-        # Functions whose tests also fail without the student's own cells
-        self.wrong_functions: set[tuple[str, ...]] = set()
+        self.questions: list[str] = []  # about answers that are defined twice
+        self.wrong: set[tuple[str, ...]] = set()  # answers whose tests also fail without the student's own cells
+        self.tested: tuple[str, ...] = ()  # the answers that the last test names
 
     def set_up(self, stem: str) -> None:
         """Define what the tests of a notebook share, from the grader's own copy of the package."""
@@ -47,36 +50,34 @@ class Judge:
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error. Only a lost point asks a person."""
+        code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
+        before, self.tested = self.tested, tuple(name for name in code.co_names if name in self.answers)
+        if self.tested != before and is_grade(cell):
+            self.student.end_test()
         asked = len(self.student.questions)
         outputs, error = self._test(cell)
         if error is None or not is_grade(cell):
             del self.student.questions[asked:]
         else:
             unwritten = str(error).endswith(UNWRITTEN) and "bonus" not in cell.metadata
-            for function in self._functions_in(cell):
-                self.student.ask_about(function, unwritten=unwritten)
+            for name in self.tested:
+                self.student.ask_about(name, unwritten=unwritten)
+                self._try_other_definitions(name, cell)
         return outputs, error
-
-    def _functions_in(self, cell: NotebookNode) -> tuple[str, ...]:
-        """Return the student's functions that a test names. A hidden test names our module of checks too."""
-        words = compiled(cell.source, cell.metadata.nbgrader.grade_id).co_names
-        return tuple(w for w in words if w.isidentifier() and isinstance(self.namespace.get(w), Answer))
 
     def _test(self, cell: NotebookNode) -> Tested:
         outputs, error = run_test(cell, self.namespace, self.student)
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
-        functions = self._functions_in(cell)
-        if not failed or functions in self.wrong_functions or self.student.budget.is_late():
+        if not failed or self.tested in self.wrong or self.student.budget.is_late():
             return outputs, error
-        reserved = _reserved(self.student.met)
-        suspects = [each for each in self.student.ran if _without_effects(each, reserved) != each]
+        suspects = _suspects(self.student.met)
         if not suspects:
             return outputs, error
         if self.clean_run is None:
             self.clean_run = _CleanRun(self, [])
         clean_outputs, clean_error = self.clean_run.test(cell)
         if clean_error is not None:
-            self.wrong_functions.add(functions)
+            self.wrong.add(self.tested)
             return outputs, error
         if not self.blamed:
             self.blamed.append(_message_about(_find_culprits(suspects, lambda some: self._passes_with(some, cell))))
@@ -89,6 +90,22 @@ class Judge:
         finally:
             clean_run.session.close()
 
+    def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
+        """Ask a person if a test fails, and would pass with another definition of the answer."""
+        counts = self.student.chosen.get(name)
+        for other in [each for each in self.student.met if name in each.defines and each.number != counts]:
+            self.student.end_test()
+            self.student.chosen |= {name: other.number}
+            passes = run_test(cell, self.namespace, self.student)[1] is None
+            self.student.chosen |= {name: counts}
+            if passes:
+                self.questions.append(
+                    f"{name} is defined twice. The definition that counts fails a test, and the one in the cell that begins "
+                    f"with `{_first_line(other)}` passes it. Which one counts?"
+                )
+                break
+        self.student.end_test()
+
     def close(self) -> None:
         """End all kernels."""
         self.student.close()
@@ -97,32 +114,45 @@ class Judge:
 
 
 class _CleanRun:
-    """The notebook in another kernel. Of the student's cells, only those in `whole` run completely."""
+    """The cells up to a test's answers in another kernel. Of the student's cells, only those in `whole` run completely."""
 
     def __init__(self, judge: Judge, whole: list[Cell]) -> None:
-        self.student, self.whole, self.done = judge.student, whole, 0
+        self.judge, self.student, self.whole, self.done = judge, judge.student, whole, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
+        self.session.chosen = self.student.chosen
         # without the student's functions, which are called in the other kernel
         self.namespace = {name: each for name, each in judge.namespace.items() if not isinstance(each, Answer)}
 
     def test(self, cell: NotebookNode) -> Tested:
-        """Run a test after the cells that the student's kernel has met so far; return its outputs and its error."""
-        self.catch_up()
+        """Run a test; return its outputs and its error."""
+        chosen = [self.student.chosen[name] for name in self.judge.tested if name in self.student.chosen]
+        self._run_up_to(max(chosen, default=len(self.student.met)))
         return run_test(cell, self.namespace, self.session)
 
-    def catch_up(self) -> None:
-        """Run the cells that the student's kernel has met since the last time."""
-        if self.done == len(self.student.met):
-            return
+    def _run_up_to(self, number: int) -> None:
+        """Run the cells up to a number that have not run yet."""
         reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
             if each not in self.whole:
+                if each.number > number:
+                    break
                 each = _without_effects(each, reserved)
             if each.source.strip():
                 self.session.run(each)
-        self.done = len(self.student.met)
+            self.done += 1
+
+
+def _suspects(cells: list[Cell]) -> list[Cell]:
+    """Return the student's cells that may have an effect outside, or that give another meaning to an earlier name."""
+    reserved, known, suspects = _reserved(cells), set[str](), []
+    for each in cells:
+        names = set() if each.released else definitions(each.source).keys() - each.defines
+        if _without_effects(each, reserved) != each or names & known:
+            suspects.append(each)
+        known |= definitions(each.source).keys()
+    return suspects
 
 
 def _reserved(cells: list[Cell]) -> set[str]:
@@ -181,8 +211,12 @@ def _find_culprits(suspects: list[Cell], passes_with: Callable[[list[Cell]], boo
 
 def _message_about(cells: list[Cell]) -> str:
     """Say which cell made tests fail, by its first line, which a student recognises."""
-    lines = [next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()) for cell in cells]
+    lines = [_first_line(cell) for cell in cells]
     which = (
         f"The cell that begins with `{lines[0]}`" if len(cells) == 1 else f"A cell from `{lines[0]}` to `{lines[-1]}`"
     )
     return f"{which} changed Python, a library, or a name that answers use. Answers that failed after it were judged without it."
+
+
+def _first_line(cell: Cell) -> str:
+    return writable(next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()))

@@ -29,7 +29,7 @@ EXHAUSTED = re.compile(
 CODE = (".py", ".ipynb")
 LACKS = re.compile(r"\b(\w{1,200})'? is not defined")
 OWN_ARGUMENT = re.compile(r"\b([a-z_A-Z]{1,50}) is called with `(\w{1,50})`, an argument that only your own")
-NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available")
+NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available|re-initialize CUDA")
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,14 @@ class Cell:
     own: bool = False  # the student added it
     released: bool = False  # it is unchanged since the release
     answers: bool = False  # it is an answer, or code that was given for answers
+    number: int = 0  # its place among the cells of the notebook
+    defines: tuple[str, ...] = ()  # the answers that it defines
     once: bool = False  # a fresh kernel does not replay it
 
-    def run(self, kernel: Kernel, seconds: float) -> list[NotebookNode]:
-        """Run the cell, and return its outputs."""
-        return kernel.run_cell(self.source, seconds, in_test=self.once)
+    def run(self, kernel: Kernel, seconds: float, chosen: dict[str, int]) -> list[NotebookNode]:
+        """Run the cell, and return its outputs. See `Session.chosen`, which only a test uses."""
+        content = {"chosen": chosen} if self.once else {"number": self.number, "defines": list(self.defines)}
+        return kernel.run_cell(self.source, seconds, in_test=self.once, **content)
 
 
 class Session:
@@ -55,6 +58,7 @@ class Session:
         self.kernel: Kernel | None = None
         self.ran: list[Cell] = []  # the cells that did not lose the kernel
         self.met: list[Cell] = []  # all cells so far
+        self.chosen: dict[str, int] = {}  # the number of the cell whose definition counts, by the answer's name
         self.kernels = self.own_kernels = 0  # kernels that were started; kernels that the student's own cells lost
         self.budget = Budget(limits)
         self.calls = 0  # calls of the present test
@@ -64,7 +68,6 @@ class Session:
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
         self.lost_any: str | None = None  # the error of a cell that may define any name, such as `%run answers.py`
         self.lost_code = False  # whether that cell runs a file of code, so that it may define answers
-        self.tried = False  # whether a student's test has been tried on candidates in the kernel
         self.left_out: list[str] = []  # statements that failed, and were left out so that the rest of their cell ran
 
     def ready(self) -> Kernel:
@@ -77,7 +80,7 @@ class Session:
             for cell in list(self.ran):
                 self._refuse_if(self.budget.is_late())
                 try:
-                    cell.run(self.kernel, self.budget.left())
+                    cell.run(self.kernel, self.budget.left(), {})
                 except KernelLost:
                     # The cell ran earlier without a loss. Start again without the student's own cells before it; if
                     # there are none, without this cell.
@@ -129,14 +132,10 @@ class Session:
         return self._run(Cell(source, once=True))
 
     def end_test(self) -> None:
-        """Let later tests find nothing of the last one: neither its process nor, if it tried candidates, its files."""
-        if self.tried:
-            self.close()
-            self.kernels -= 1  # this fresh kernel is not the student's fault
-        elif self.kernel is not None:
+        """Let later tests find nothing that the last one has changed in its process."""
+        if self.kernel is not None:
             with contextlib.suppress(KernelLost):  # the next call finds a closed kernel, and starts a fresh one
                 self.kernel.end_test()
-        self.tried = False
 
     def _run(self, cell: Cell) -> list[NotebookNode]:
         """Run a cell; the student's own cells run only while there is enough time for the exercises."""
@@ -146,7 +145,7 @@ class Session:
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
             most = 3 * self.limits.call_seconds if cell.once else math.inf
             seconds = max(1.0, self.budget.own_seconds) if own else self.patience(most)
-            run = lambda: cell.run(self.ready(), min(self.budget.left(), seconds))
+            run = lambda: cell.run(self.ready(), min(self.budget.left(), seconds), self.chosen)
             outputs = self.attempt(run, again=not own and not cell.once)
         except KernelLost as lost:
             self.lost.append(lost)
@@ -177,7 +176,6 @@ class Session:
         request has another seed.
         """
         name = request["function"]
-        self.tried |= request["do"] == "try"
         self.calls += 1
         seconds = self.patience(self.limits.call_seconds)
 
@@ -192,7 +190,8 @@ class Session:
             kernel.begin_test()  # starting a kernel, or a process of it, does not count as the test's time
             before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
             try:
-                reply = kernel.call({"draw": self.calls} | request, candidate, min(most, of_test))
+                content = {"draw": self.calls, "chosen": self.chosen} | request
+                reply = kernel.call(content, candidate, min(most, of_test))
             except KernelLost as lost:
                 raise (late if lost.state == "timed out" and of_test < most else lost) from None
             finally:
@@ -277,6 +276,7 @@ class Session:
             if not again or released == self.ran:
                 raise
             self.lost.append(lost)
+        self.close()
         ran, self.ran = self.ran, released
         self.begin_test(self.calls)  # time that own cells used up does not count for the answer
         try:

@@ -67,18 +67,10 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Preview:
     assignment, release = matching_release(data, exercises)
     repaired = repair_notebook(data, release, release)
     results, left_out = _run_notebook(repaired.notebook, sandboxed)
-    if repaired.as_submitted is not None and _failures(results):
-        own_order, own_left_out = _run_notebook(repaired.as_submitted, sandboxed)
-        if _failures(own_order) < _failures(results):
-            results, left_out = own_order, [*own_left_out, "The cells are run in the order in which you have them."]
     results += [
         (name, _check_file(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()
     ]
     return Preview(assignment, repaired.receipt + left_out, results, repaired.questions)
-
-
-def _failures(results: list[tuple[str, str]]) -> int:
-    return sum(bool(error) for name, error in results if not name.startswith(CELL))
 
 
 def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:

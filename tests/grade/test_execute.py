@@ -334,6 +334,8 @@ def test_end_of_a_tests_time_is_not_called_that_of_one_call() -> None:
     class Slow:
         closed, spent = False, 0.0
 
+        def begin_test(self) -> None: ...
+
         def call(self, request: dict, correct: dict, seconds: float) -> dict:
             raise KernelLost("timed out", f"Not done after {seconds:.0f} s.")
 

@@ -22,13 +22,13 @@ from fuzzing import EXAMPLES, fuzz
 from nbformat import NotebookNode
 from sample_class import fill_in
 
-from autograder.cells import grade_id, is_grade, is_locked
+from autograder.cells import grade_id, is_locked
 from autograder.course.course import Course
 from autograder.course.submissions import Submission
 from autograder.grade.repair import Repaired, repair_notebook
 from autograder.grade.submit_check import matching_release
 from autograder.lms.collect import collect
-from autograder.recognition import is_answer, name_of, names_in
+from autograder.recognition import definitions, is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
 # A docstring may differ in empty lines, and in letters that an encoding loses.
@@ -402,30 +402,28 @@ def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> W
 
 
 def reaching(notebook: NotebookNode) -> dict[str, str]:
-    """Return each code answer as its last test sees it, with the definitions of the answers that it uses."""
+    """Return each code answer as its tests see it, with the definitions of the answers that it uses."""
     known: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
-    seen: dict[str, str] = {}
-    answer = ""
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    own = set()
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_locked(cell)]
     names = {grade_id(cell) for cell in code if is_answer(cell)}
-    of_test = {}
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and is_grade(cell) and is_locked(cell):
-            of_test[grade_id(cell)] = max((n for n in names if grade_id(cell).startswith(f"{n}_")), key=len, default="")
     for cell in code:
-        if answer := of_test.get(grade_id(cell), ""):
-            needed, waiting = set(), {answer}
-            while waiting:
-                needed |= waiting
-                waiting = {used for each in waiting for used in uses.get(each, ())} - needed
-            seen[answer] = " ".join(known.get(each, "nothing") for each in sorted(needed))
-        elif not is_locked(cell):
-            for statement in statements(cell.source):
-                if getattr(statement, "name", None) in names:
-                    known[statement.name] = NO_MATTER.sub("?", ast.dump(statement))
-                    used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-                    uses[statement.name] = used & names - {statement.name}
+        written = definitions(cell.source)
+        for statement in statements(cell.source):
+            name = getattr(statement, "name", None)
+            if name in names and written[name] and (name == grade_id(cell) or name not in own):
+                known[name] = NO_MATTER.sub("?", ast.dump(statement))
+                used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                uses[name] = used & names - {name}
+                own |= {name} & {grade_id(cell)}
+    seen: dict[str, str] = {}
+    for name in names:
+        needed, waiting = set(), {name}
+        while waiting:
+            needed |= waiting
+            waiting = {used for each in waiting for used in uses.get(each, ())} - needed
+        seen[name] = " ".join(known.get(each, "nothing") for each in sorted(needed))
     return seen
 
 
@@ -440,9 +438,8 @@ def statements(source: str) -> list[ast.stmt]:
 def arrives(repaired: Repaired, work: Work) -> list[str]:
     """List the work that does not arrive: code that reaches no test, and written answers that nobody would read."""
     right = wanted(work.assignment)
-    layouts = [reaching(layout) for layout in (repaired.notebook, repaired.as_submitted) if layout is not None]
-    wrong = [[name for name in right if seen.get(name) != right[name]] for seen in layouts]
-    lost = min(wrong, key=len)
+    seen = reaching(repaired.notebook)
+    lost = [name for name in right if seen.get(name) != right[name]]
     for cell in repaired.notebook.cells:
         if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
             lost.append(grade_id(cell))

@@ -40,6 +40,7 @@ OURS = ("attention_tests", "autograder")  # our packages: what asks, and what re
 IMPORTED: dict = {}  # the modules of these packages that the agent has imported, by name
 CHANNEL: list = []  # the socket to the grader
 SHELL: list = []  # the shell in which cells run
+DEFINED: dict = {}  # what cells have defined, by name and number of the cell
 QUESTION_LOCK = threading.Lock()  # only one question at a time: a function may have threads
 
 
@@ -93,6 +94,8 @@ def _receive() -> bytes:
 def _reply_to(do: str, request: dict) -> bytes:
     """Carry out one request; return the reply."""
     reply, namespace = {"id": request["id"]}, SHELL[0].user_ns
+    chosen = ((name, number) for name, number in request["chosen"].items() if (name, number) in DEFINED)
+    namespace.update({name: DEFINED[name, number] for name, number in chosen})
     before = {name: namespace.get(name) for name in request["replaced"]}
     try:
         if "draw" in request:
@@ -127,12 +130,15 @@ def seed_all(seed: int | None) -> None:
 
 
 def _cell(request: dict, namespace: dict) -> dict:
-    """Run a cell as a notebook does; return what it showed."""
+    """Run a cell as a notebook does; keep the answers that it defines; return what it showed."""
+    before = {name: namespace.get(name) for name in request["defines"]}
     OUTPUTS.begin(request["room"], request["pieces"])
     try:
         SHELL[0].run_cell(request["source"], store_history=True)
     finally:
         found = OUTPUTS.end()
+    new = {name for name in before if namespace.get(name) is not before[name]}
+    DEFINED.update({(name, request["number"]): namespace[name] for name in new})
     return found
 
 

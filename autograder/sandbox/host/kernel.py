@@ -1,5 +1,6 @@
 """The grader's end of the wire: run a cell in the sandboxed kernel, call a function there, and give up in time."""
 
+import contextlib
 import math
 import secrets
 import select
@@ -32,7 +33,11 @@ class KernelLost(BaseException):
 
 
 class Kernel:
-    """A sandboxed kernel. After a KernelLost it is closed. No request waits beyond `ends`, a time of time.monotonic()."""
+    """A sandboxed kernel. No request waits beyond `ends`, a time of time.monotonic().
+
+    After a KernelLost in a test, the next request finds the kernel as it was before the test, if only the test's process
+    was lost. After any other KernelLost the kernel is closed.
+    """
 
     def __init__(self, limits: Limits, sandboxed: bool = True, ends: float = math.inf) -> None:
         self.limits, self.ends = limits, ends
@@ -43,13 +48,18 @@ class Kernel:
         self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
         self.before_test: set[int] | None = None  # the sandbox's processes before a test began; None if no test runs
+        self.ending = False  # whether the test's process is being ended, or has ended by itself
         self._send(b"go")
 
-    def _lost(self) -> KernelLost:
-        """Close a kernel that does not answer any more; return the error."""
-        why = self._full() or DIED
-        self.close()
-        return KernelLost("crashed", why)
+    def _lost(self, state: str = "crashed", why: str = DIED) -> KernelLost:
+        """End what does not answer any more: the process of the present test, else the kernel; return the error."""
+        full = self._full()
+        if full or self.ending or self.before_test is None:
+            self.close()
+        else:
+            with contextlib.suppress(KernelLost):  # if the process cannot be ended, the kernel is closed
+                self.end_test()
+        return KernelLost("crashed" if full else state, full or why)
 
     def _full(self) -> str:
         """Return a message if more memory was used than allowed; else an empty one."""
@@ -57,25 +67,29 @@ class Kernel:
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
     def raise_if_lost(self, late: str = "") -> None:
-        """Raise a KernelLost, and close the kernel, if it died, is late, or took more than it may."""
-        why = self._full() or DIED * (not self.sandbox.is_alive())
-        if why or late:
-            self.close()
-            raise KernelLost("crashed" if why else "timed out", why or late)
+        """Raise a KernelLost if the kernel died, is late, or took more than it may."""
+        if late:
+            raise self._lost("timed out", late)
+        if self._full() or not self.sandbox.is_alive():
+            raise self._lost()
 
-    def run_cell(self, source: str, seconds: float | None = None, *, in_test: bool = False) -> list[NotebookNode]:
+    def run_cell(
+        self, source: str, seconds: float | None = None, *, in_test: bool = False, **content: Any
+    ) -> list[NotebookNode]:
         """Run a student's cell; return its outputs, bounded in number and bytes.
 
         Args:
             source: The cell's text.
             seconds: The time limit; by default, and at most, `Limits.cell_seconds`.
             in_test: Whether the cell is a test: then later cells find nothing of what it did.
+            content: What else `_cell` in `inside.py` reads.
 
         Raises:
-            KernelLost: the kernel died, hung, or used more memory than it may. It is closed.
+            KernelLost: the kernel died, hung, or used more memory than it may.
         """
         self.end_test()
         request = {"do": "cell", "source": source, "room": self.limits.output_bytes, "pieces": self.limits.output_count}
+        request |= content
         seconds = min(self.limits.cell_seconds, seconds or self.limits.cell_seconds)
         reply = self.call(request, None, seconds) if in_test else self._call(request, None, seconds)
         self.end_test()
@@ -121,29 +135,37 @@ class Kernel:
         """
         if self.closed or self.before_test is None:
             return
-        watch = _Watch(self, self.limits.call_seconds)
+        answers, self.ending, watch = not self.ending, True, _Watch(self, self.limits.call_seconds)
         while self.sandbox.end_all_but(self.before_test):
             watch.look()
             time.sleep(0.001)
-        self.before_test = None
-        self._wait_for("ended")
+        if answers:
+            self._wait_for("ended")
+        self.before_test, self.ending = None, False
 
     def _wait_for(self, what: str) -> None:
         watch = _Watch(self, self.limits.call_seconds)
         while what not in (message := _read(self._receive() or b"") or {}):
             if "ended" in message:
-                raise self._lost()
+                raise self._end_of_test()
             watch.look()
 
+    def _end_of_test(self) -> KernelLost:
+        """Return the error of a test whose process has ended by itself."""
+        lost = KernelLost("crashed", self._full() or DIED)
+        self.ending = True
+        self.end_test()
+        return lost
+
     def _call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
-        content = {"replaced": {}} | request | {"id": secrets.token_hex(16)}
+        content = {"replaced": {}, "chosen": {}, "defines": [], "number": 0} | request | {"id": secrets.token_hex(16)}
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
             received = self._receive()
             message = None if received is None else _read(received)
-            if message and "ended" in message:  # the process of the test has ended before its reply
-                raise self._lost()
+            if message and "ended" in message and self.before_test is not None:  # before its reply
+                raise self._end_of_test()
             if message and "question" in message and candidate is not None:
                 self._send(answer(message, len(received), candidate))
             elif message and message.get("id") == content["id"]:
