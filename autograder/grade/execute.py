@@ -95,8 +95,7 @@ def execute(
             for cell in filter(is_grade, tests):
                 cell.outputs, error = judge.test(cell)
                 checks.append(_check_result(cell, error))
-            student.end_test()
-            for cell in tests:
+            for cell in tests:  # after the hidden ones, which find nothing of them
                 if not is_grade(cell):
                     cell.outputs = _outputs_of_visible(cell, student, judge)
     finally:

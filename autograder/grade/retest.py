@@ -41,7 +41,8 @@ class Judge:
         self.blamed: list[str] = []  # the message about the cell that made tests fail
         self.questions: list[str] = []  # about answers that are defined twice
         self.wrong: set[tuple[str, ...]] = set()  # answers whose tests also fail without the student's own cells
-        self.tested: tuple[str, ...] = ()  # the answers that the last test names
+        self.tested: tuple[str, ...] = ()  # the answers that the present test names
+        self.in_process: set[str] = set()  # the answers that tests in the present process have named
 
     def set_up(self, stem: str) -> None:
         """Define what the tests of a notebook share, from the grader's own copy of the package."""
@@ -51,9 +52,7 @@ class Judge:
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error. Only a lost point asks a person."""
         code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
-        before, self.tested = self.tested, tuple(name for name in code.co_names if name in self.answers)
-        if self.tested != before and is_grade(cell):
-            self.student.end_test()
+        self.tested = tuple(name for name in code.co_names if name in self.answers)
         asked = len(self.student.questions)
         outputs, error = self._test(cell)
         if error is None or not is_grade(cell):
@@ -66,7 +65,10 @@ class Judge:
         return outputs, error
 
     def _test(self, cell: NotebookNode) -> Tested:
-        outputs, error = run_test(cell, self.namespace, self.student)
+        outputs, error = self._run(cell)
+        if error is not None and not self.in_process <= set(self.tested):  # another answer may have left something
+            self.end_process()
+            outputs, error = self._run(cell)
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
         if not failed or self.tested in self.wrong or self.student.budget.is_late():
             return outputs, error
@@ -83,6 +85,15 @@ class Judge:
             self.blamed.append(_message_about(_find_culprits(suspects, lambda some: self._passes_with(some, cell))))
         return [*clean_outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
 
+    def _run(self, cell: NotebookNode) -> Tested:
+        self.in_process |= set(self.tested)
+        return run_test(cell, self.namespace, self.student)
+
+    def end_process(self) -> None:
+        """Let later tests find nothing that earlier ones have changed."""
+        self.student.end_test()
+        self.in_process.clear()
+
     def _passes_with(self, whole: list[Cell], cell: NotebookNode) -> bool:
         clean_run = _CleanRun(self, whole)
         try:
@@ -94,9 +105,9 @@ class Judge:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
         counts = self.student.chosen.get(name)
         for other in [each for each in self.student.met if name in each.defines and each.number != counts]:
-            self.student.end_test()
+            self.end_process()
             self.student.chosen |= {name: other.number}
-            passes = run_test(cell, self.namespace, self.student)[1] is None
+            passes = self._run(cell)[1] is None
             self.student.chosen |= {name: counts}
             if passes:
                 self.questions.append(
@@ -104,7 +115,7 @@ class Judge:
                     f"with `{_first_line(other)}` passes it. Which one counts?"
                 )
                 break
-        self.student.end_test()
+        self.end_process()
 
     def close(self) -> None:
         """End all kernels."""

@@ -36,8 +36,7 @@ from notebook_shell import OUTPUTS, make_shell, redirect
 
 __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace built-in functions
 FOLDER = str(Path(__file__).parent)
-OURS = ("attention_tests", "autograder")  # our packages: what asks, and what replaces answers
-IMPORTED: dict = {}  # the modules of these packages that the agent has imported, by name
+IMPORTED: dict = {}  # our modules: attention_tests, which asks, and what replaces answers, which no notebook may import
 CHANNEL: list = []  # the socket to the grader
 SHELL: list = []  # the shell in which cells run
 DEFINED: dict = {}  # what cells have defined, by name and number of the cell
@@ -166,13 +165,13 @@ def _try(request: dict, namespace: dict) -> dict:
 
 
 def _own_module(name: str):
-    """Return a module of ours. No name of the notebook leads to it, and the notebook imports its own copy."""
+    """Return a module of ours."""
     if name not in IMPORTED:
         theirs, path = _taken_out(), list(sys.path)
         try:
             sys.modules.update(IMPORTED)
             sys.path.insert(0, FOLDER)
-            importlib.import_module(name)
+            IMPORTED[name] = importlib.import_module(name)
         finally:
             sys.path[:] = path
             IMPORTED.update(_taken_out())
@@ -189,8 +188,8 @@ def import_ours() -> None:
 
 
 def _taken_out() -> dict:
-    """Take the modules of our packages out of the imported modules; return them."""
-    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in OURS}
+    """Take what replaces answers out of the imported modules; return it."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "autograder"}
 
 
 def _named(name: str, namespace: dict):
@@ -249,7 +248,7 @@ def serve_kernel(channel: int, limits: dict[str, int]) -> None:
     _receive()  # the grader has now changed this process from outside
     if limits:
         refused.refuse_own_memory()
-    IMPORTED.update(_taken_out())
+    IMPORTED.update(_taken_out() | {name: each for name, each in sys.modules.items() if "attention_tests" in name})
     for path in Path(FOLDER).glob("*.py"):  # a cell imports none of our files by mistake
         sys.modules.pop(path.stem, None)
     sys.path[:] = [path for path in sys.path if path != FOLDER]

@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import itertools
 import json
 import os
 import select
@@ -25,7 +24,6 @@ NEW_USER = 0x10000000
 READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 BIND, MOVE, RECURSIVE, PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
 DIE_WITH_PARENT, DROP_FROM_BOUND, NO_NEW_PRIVILEGES = 1, 24, 38
-LARGE_PAGES = 25  # MADV_COLLAPSE, since Linux 6.1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -45,18 +43,6 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str |
 def die_with_parent() -> None:
     """Let this process be killed when its parent ends."""
     call("prctl", DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-
-
-def collapse_pages() -> None:
-    """Move this process's own memory into pages of 2 MB, if Linux can: each fork copies the list of all pages.
-
-    This takes as long as it saves in fifty forks, and a submission needs twenty to a hundred.
-    """
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        area, rights, _, _, _, *path = line.split()
-        begin, end = (int(side, 16) for side in area.split("-"))
-        if rights == "rw-p" and path in ([], ["[heap]"]):
-            LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), LARGE_PAGES)
 
 
 def enter_sandbox(request: dict) -> None:
@@ -180,7 +166,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # so that the kernels' garbage collection does not copy the memory that they share
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the kernels
-    for kernels in itertools.count(1):
+    while True:
         message, files, _, _ = socket.recv_fds(channel, 2**16, 3)
         if not message:
             return
@@ -199,8 +185,6 @@ def main() -> None:
             asker.send(json.dumps({"process": child}).encode())
         for file in files:
             os.close(file)
-        if kernels == 1:
-            collapse_pages()
 
 
 if __name__ == "__main__":
