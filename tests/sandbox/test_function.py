@@ -139,9 +139,7 @@ def test_function_uses_our_earlier_exercises(kernel: Kernel) -> None:
             np.testing.assert_allclose(found, stand_ins.softmax(scores))
     assert function(scores) == ["own", "own"]
     assert told(kernel, "print(json.dumps('never_written' in globals()))") is False
-    imported = (
-        "import sys\nprint(json.dumps([n for n in sys.modules if n.startswith(('autograder', 'attention_tests'))]))"
-    )
+    imported = "import sys\nprint(json.dumps([name for name in sys.modules if name.startswith('autograder')]))"
     assert told(kernel, imported) == []
 
 

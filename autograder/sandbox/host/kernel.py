@@ -136,11 +136,12 @@ class Kernel:
         if self.closed or self.before_test is None:
             return
         answers, self.ending, watch = not self.ending, True, _Watch(self, self.limits.call_seconds)
-        while self.sandbox.end_all_but(self.before_test):
-            watch.look()
-            time.sleep(0.001)
+        self.sandbox.end_all_but(self.before_test)
         if answers:
             self._wait_for("ended")
+        while self.sandbox.end_all_but(self.before_test):  # what the process has started
+            watch.look()
+            time.sleep(0.001)
         self.before_test, self.ending = None, False
 
     def _wait_for(self, what: str) -> None:
