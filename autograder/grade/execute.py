@@ -17,7 +17,6 @@ from autograder.recognition import definitions
 from autograder.sandbox.host.limits import Limits
 
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
-MAX_ASKED = 10  # questions about answers that are defined twice
 MAX_OWN_CELLS = 500  # the student's own cells that pages show
 CUT = "[Cut here. The whole is in the file that was submitted.]"
 
@@ -110,7 +109,7 @@ def execute(
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     questions += student.questions if not all(check.passed for check in checks) else []
-    questions += judge.questions[:MAX_ASKED]
+    questions += judge.questions.values()
     return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
 
 

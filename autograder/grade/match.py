@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-from autograder.grade.halves import Halves
+from autograder.grade.halves import join_halves
 from autograder.notebooks import Cell
 from autograder.recognition import definitions, in_words, is_answer, name_of
 
@@ -43,10 +43,8 @@ class Matching:
         texts = {cell.source.strip() for cell in released}
         self.texts, self.released_now = texts | earlier, texts - {""}
         self.answers = {name_of(cell): place for place, cell in enumerate(released) if is_answer(cell)}
-        halves = Halves(self.texts, self.answers.keys())
-        self.cells = split_texts(halves.join(submitted), released, earlier, receipt)
-        receipt += halves.receipt
-        questions += halves.questions
+        joined = join_halves(submitted, self.texts, receipt, questions)
+        self.cells = split_texts(joined, released, earlier, receipt)
         self.sources = [cell.source.strip() for cell in self.cells]
         self.index_of: dict[int, int] = {}
         self.taken: set[int] = set()
@@ -106,8 +104,8 @@ class Matching:
         """Find the cell that defines each code answer; one cell may define several."""
         chosen: dict[str, int] = {}
         places = {name: place for name, place in self.answers.items() if self.released[place].cell_type == "code"}
-        for name, place in places.items():
-            index = self._cell_that_defines(name, place)
+        for name in places:
+            index = self._cell_that_defines(name)
             if index is not None:
                 chosen[name] = index
         by_index: dict[int, list[str]] = {}
@@ -132,29 +130,16 @@ class Matching:
             if best := (changed or same or exact[:1]):
                 self._take(place, best[-1])
 
-    def _cell_that_defines(self, name: str, place: int) -> int | None:
-        """Return the cell whose definition of an answer counts, if there is one."""
+    def _cell_that_defines(self, name: str) -> int | None:
+        """Return the cell whose definition of an answer counts, if there is one: its own cell, else the last one."""
         defining = [i for i, names in enumerate(self.defined) if name in names]
         code = [i for i in defining if self.cells[i].kind == "code"]
         defining = code or [i for i in defining if i not in self.taken]
-        own = [i for i in defining if name in self.cells[i].names]
-        written = [i for i in defining if self.defined[i][name]]
-        if own and not any(i in written for i in own) and written:
-            own = []  # its own cell holds a stub
+        written = [i for i in defining if self.defined[i][name]] or defining
+        own = [i for i in written if name in self.cells[i].names]
         if len(own) > 1:
             self.receipt.append(f"There were {len(own)} cells {name}; the last changed one was taken.")
-        for candidates in (set(own) & set(written), set(own)):
-            if candidates:
-                return max(candidates)
-        others = {each for each in self.answers if each != name}
-        best = written or defining
-        # A definition in the cell of another answer may be a copied helper. It counts only if there is no other one.
-        not_repeated = [i for i in best if not (others & set(self.cells[i].names) & self.defined[i].keys())]
-        best = not_repeated or best
-        start, end = self._window(place)
-        near = [i for i in best if start < i < end]
-        # The student's last definition may be another one. The run in the student's own order judges that one too.
-        return min(near) if near else max(best, default=None)
+        return max(own or written, default=None)
 
     def _window(self, place: int) -> tuple[int, int]:
         """Return the indices of two submitted cells that match released ones; the answer was between these two."""

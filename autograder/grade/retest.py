@@ -27,7 +27,7 @@ from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame
+MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame; definitions that are tried
 
 
 class Judge:
@@ -39,7 +39,7 @@ class Judge:
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.clean_run: _CleanRun | None = None
         self.blamed: list[str] = []  # the message about the cell that made tests fail
-        self.questions: list[str] = []  # about answers that are defined twice
+        self.questions: dict[str, str] = {}  # about answers that are defined twice, by name
         self.wrong: set[tuple[str, ...]] = set()  # answers whose tests also fail without the student's own cells
         self.tested: tuple[str, ...] = ()  # the answers that the present test names
         self.in_process: set[str] = set()  # the answers that tests in the present process have named
@@ -104,15 +104,16 @@ class Judge:
     def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
         counts = self.student.chosen.get(name)
-        for other in [each for each in self.student.met if name in each.defines and each.number != counts]:
+        others = [each for each in self.student.met if name in each.defines and each.number != counts]
+        for other in others[-MAX_TRIALS:] if name not in self.questions else ():
             self.end_process()
             self.student.chosen |= {name: other.number}
             passes = self._run(cell)[1] is None
             self.student.chosen |= {name: counts}
             if passes:
-                self.questions.append(
-                    f"{name} is defined twice. The definition that counts fails a test, and the one in the cell that begins "
-                    f"with `{_first_line(other)}` passes it. Which one counts?"
+                which = f"the one in the cell that begins with `{_first_line(other)}` passes it"
+                self.questions[name] = (
+                    f"{name} is defined twice. The definition that counts fails a test, and {which}. Which one counts?"
                 )
                 break
         self.end_process()

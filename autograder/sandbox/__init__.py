@@ -1,11 +1,8 @@
 """The boundary between the grader and what a student wrote.
 
 A student's cells run in IPython inside a bubblewrap sandbox: a kernel. Tests run in the grader's own process. A test asks
-an answer: a function of `exercises/attention_tests` runs next to it, in a process that is forked from the kernel and ends
-with the tests of the answer. Only plain values cross, over one socket.
-
-    host/          the grader's end: starts a sandbox, speaks to the kernel in it, asks a student's answer
-    guest/         what runs in the sandbox, next to the student's code
+an answer: a function of `exercises/attention_tests` runs next to it, in a process that is forked from the kernel. Only plain
+values cross, over one socket. `host` is the grader's end; `guest` runs in the sandbox, next to the student's code.
 
 An answer holds no kernel: it gets `grade.session.Session.call`, which starts a fresh kernel after one was lost.
 

@@ -70,6 +70,14 @@ def experiment_below_the_test(notebook: NotebookNode) -> None:
     add_cell(notebook, source, "test_attention")
 
 
+def experiment_without_ids(notebook: NotebookNode) -> None:
+    """Define attention again below its test, and lose the ids of all cells. Then the last definition counts."""
+    experiment_below_the_test(notebook)
+    for cell in notebook.cells:
+        cell.pop("id", None)
+        cell.metadata = {}
+
+
 def own_name_in_the_test(notebook: NotebookNode) -> None:
     """Write softmax under another name in a new cell, and let the test call this name."""
     cell = answer(notebook, "softmax")
@@ -84,6 +92,7 @@ HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the ex
     breakpoints: (set(), ""),
     other_arguments: ({"softmax"}, ""),
     experiment_below_the_test: (set(), ""),
+    experiment_without_ids: ({"attention"}, "attention is defined twice. The definition that counts fails"),
     own_name_in_the_test: (set(), ""),
     one_more_result: (
         {"attention", "attention_backward"},

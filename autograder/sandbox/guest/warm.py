@@ -134,18 +134,6 @@ def use_once() -> None:
     torch.einsum("bij,bkj->bik", found, found).sum().backward()
 
 
-def draw_once() -> None:
-    """Draw a picture: Matplotlib finds and reads its fonts only once."""
-    import io
-
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots()
-    figure.colorbar(axes.imshow([[0, 1]]), label="0.5")
-    figure.savefig(io.BytesIO(), format="png", bbox_inches="tight")
-    pyplot.close(figure)
-
-
 def main() -> None:
     """Import the modules named in the command, and fork a kernel for each request."""
     inside.make_shell()
@@ -156,8 +144,6 @@ def main() -> None:
         use_once()
     if "matplotlib.pyplot" in sys.modules:
         import matplotlib_inline.backend_inline  # noqa: F401
-
-        draw_once()
     inside.seed_all(None)  # NumPy imports its random generators when they are first used
 
     channel = socket.socket(fileno=int(sys.argv[1]))

@@ -48,13 +48,13 @@ class Kernel:
         self.ready.register(self.channel, select.POLLIN)
         self.spent = 0.0  # seconds that requests took; see _Watch
         self.before_test: set[int] | None = None  # the sandbox's processes before a test began; None if no test runs
-        self.ending = False  # whether the test's process is being ended, or has ended by itself
+        self.ended = False  # whether the test's process has ended by itself
         self._send(b"go")
 
     def _lost(self, state: str = "crashed", why: str = DIED) -> KernelLost:
         """End what does not answer any more: the process of the present test, else the kernel; return the error."""
         full = self._full()
-        if full or self.ending or self.before_test is None:
+        if full or self.before_test is None:
             self.close()
         else:
             with contextlib.suppress(KernelLost):  # if the process cannot be ended, the kernel is closed
@@ -135,41 +135,38 @@ class Kernel:
         """
         if self.closed or self.before_test is None:
             return
-        answers, self.ending, watch = not self.ending, True, _Watch(self, self.limits.call_seconds)
-        self.sandbox.end_all_but(self.before_test)
-        if answers:
+        before, self.before_test, watch = self.before_test, None, _Watch(self, self.limits.call_seconds)
+        self.sandbox.end_all_but(before)
+        if not self.ended:
             self._wait_for("ended")
-        while self.sandbox.end_all_but(self.before_test):  # what the process has started
+        self.ended = False
+        while self.sandbox.end_all_but(before):  # what the process has started
             watch.look()
             time.sleep(0.001)
-        self.before_test, self.ending = None, False
 
     def _wait_for(self, what: str) -> None:
         watch = _Watch(self, self.limits.call_seconds)
         while what not in (message := _read(self._receive() or b"") or {}):
-            if "ended" in message:
-                raise self._end_of_test()
+            self._raise_if_ended(message)
             watch.look()
 
-    def _end_of_test(self) -> KernelLost:
-        """Return the error of a test whose process has ended by itself."""
-        lost = KernelLost("crashed", self._full() or DIED)
-        self.ending = True
-        self.end_test()
-        return lost
+    def _raise_if_ended(self, message: dict[str, Any]) -> None:
+        """Raise a KernelLost if a message says that the process of the test has ended before its reply."""
+        if "ended" in message and self.before_test is not None:
+            self.ended = True
+            raise self._lost()
 
     def _call(self, request: dict[str, Any], candidate: Callable[..., Any] | None, seconds: float) -> dict[str, Any]:
         content = {"replaced": {}, "chosen": {}, "defines": [], "number": 0} | request | {"id": secrets.token_hex(16)}
         self._send(content.pop("do").encode(), wire.dumps(content))
         watch = _Watch(self, seconds)
         while True:
-            received = self._receive()
-            message = None if received is None else _read(received)
-            if message and "ended" in message and self.before_test is not None:  # before its reply
-                raise self._end_of_test()
-            if message and "question" in message and candidate is not None:
+            received = self._receive() or b""
+            message = _read(received) or {}
+            self._raise_if_ended(message)
+            if "question" in message and candidate is not None:
                 self._send(answer(message, len(received), candidate))
-            elif message and message.get("id") == content["id"]:
+            elif message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.raise_if_lost()  # checks the kernel, as after a cell
                 return message
