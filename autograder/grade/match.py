@@ -137,8 +137,8 @@ class Matching:
         defining = code or [i for i in defining if i not in self.taken]
         written = [i for i in defining if self.defined[i][name]] or defining
         own = [i for i in written if name in self.cells[i].names]
-        if len(own) > 1:
-            self.receipt.append(f"There were {len(own)} cells {name}; the last changed one was taken.")
+        if (count := sum(name in self.cells[i].names for i in defining)) > 1:
+            self.receipt.append(f"There were {count} cells {name}; the last changed one was taken.")
         return max(own or written, default=None)
 
     def _window(self, place: int) -> tuple[int, int]:

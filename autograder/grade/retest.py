@@ -103,7 +103,7 @@ class Judge:
 
     def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
-        counts = self.student.chosen.get(name)
+        counts, lost = self.student.chosen.get(name), len(self.student.lost)
         others = [each for each in self.student.met if name in each.defines and each.number != counts]
         for other in others[-MAX_TRIALS:] if name not in self.questions else ():
             self.end_process()
@@ -116,7 +116,9 @@ class Judge:
                     f"{name} is defined twice. The definition that counts fails a test, and {which}. Which one counts?"
                 )
                 break
-        self.end_process()
+        if others:
+            self.end_process()
+            del self.student.lost[lost:]  # what a definition that does not count has done
 
     def close(self) -> None:
         """End all kernels."""

@@ -509,7 +509,7 @@ def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -
 
 
 def test_trials_find_nothing_of_earlier_ones() -> None:
-    """Does each trial run in its own process, and do hidden trials not even find a file of the visible ones?"""
+    """Does each trial run in its own process, where only files are left of earlier ones?"""
     cell = """import os, torch
 def test_attention(candidate):
     seen = torch.__dict__.setdefault("seen", [])
@@ -525,9 +525,6 @@ def test_attention(candidate):
         with pytest.raises(ValueError, match="1 trials, file: False"):
             test(lambda q: q)
         with pytest.raises(ValueError, match="1 trials, file: True"):
-            test(lambda q: q)
-        session.end_test()
-        with pytest.raises(ValueError, match="1 trials, file: False"):
             test(lambda q: q)
     finally:
         session.close()

@@ -127,11 +127,15 @@ def one_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def points(kernel: Kernel, source: str) -> int:
-    """Define a test in the kernel, and return its points."""
+    """Define a test in the kernel, and return its points. Each trial runs in its own process, as in a session."""
     assert [output for output in kernel.run_cell(source) if output.output_type == "error"] == []
     student_tests.verdicts_of.cache_clear()
-    test = Answer("test_attention", lambda request, candidate: kernel.call({"draw": 1} | request, candidate, 30.0))
-    return len(TEST_ATTENTION.stages) - len(lost(TEST_ATTENTION, test))
+
+    def call(request: dict, candidate: Callable) -> dict:
+        kernel.end_test()
+        return kernel.call({"draw": 1} | request, candidate, 30.0)
+
+    return len(TEST_ATTENTION.stages) - len(lost(TEST_ATTENTION, Answer("test_attention", call)))
 
 
 @pytest.mark.usefixtures("one_order")

@@ -141,8 +141,8 @@ AXES = {
 
 @pytest.mark.parametrize("name", AXES)
 def test_visible_test_has_a_case_whose_sizes_all_differ(name: str) -> None:
-    """Do the sizes of all axes differ in one visible case, as the introduction says?"""
-    assert "each test has an input whose sizes all differ" in (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    """Do the sizes of all axes differ in one visible case, as the page about the book says?"""
+    assert "each test has an input whose sizes all differ" in (ROOT / "book" / "about.md").read_text(encoding="utf-8")
     each = exercises_of(ALL[ASSIGNMENT_OF[name]])[name]
 
     def sizes(case) -> dict[str, int] | None:

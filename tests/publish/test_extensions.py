@@ -120,12 +120,12 @@ def test_page_of_mistakes_counts_its_entries() -> None:
 
 
 def test_mistakes_are_counted_on_their_page_alone() -> None:
-    """Is the number of mistakes only on the page of mistakes, while the introduction describes it in words?"""
-    page, introduction = ((ROOT / "book" / name).read_text(encoding="utf-8") for name in ("mistakes.md", "intro.md"))
+    """Is the number of mistakes only on the page of mistakes, while the page about the book describes it in words?"""
+    page, about = ((ROOT / "book" / name).read_text(encoding="utf-8") for name in ("mistakes.md", "about.md"))
     silent, made = map(int, re.search(r"(\d+) of the (\d+)\b.* show only in", page).groups())
     assert silent > made / 2
-    assert "of the mistakes in the list whose symptoms we measured, more than half" in introduction
-    assert not re.search(rf"more than 1\d\d|\b{made}\b", introduction)
+    assert "of the mistakes in the list whose symptoms we measured, more than half" in about
+    assert not re.search(rf"more than 1\d\d|\b{made}\b", about)
 
 
 def extension(name: str) -> dict[str, Any]:

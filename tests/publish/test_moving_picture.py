@@ -17,9 +17,9 @@ def test_moving_picture_shows_what_the_notebook_says() -> None:
     assert TARGET.read_bytes() == as_gif(), "the picture is stale: run python -m autograder.publish.moving_picture"
 
 
-def test_first_page_shows_what_the_notebook_says() -> None:
-    """Are the lines on the book's first page those of a wrong attention with the message below them?"""
-    page = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+def test_page_about_the_book_shows_what_the_notebook_says() -> None:
+    """Are the lines on the page about the book those of a wrong attention with the message below them?"""
+    page = (ROOT / "book" / "about.md").read_text(encoding="utf-8")
     lines, message = (re.search(rf"```{kind}\n(.*?)\n```", page, re.DOTALL)[1] for kind in ("python", "text"))
     assert WRONG in lines
     assert set(lines.splitlines()) <= {line.strip() for line in ANSWER.splitlines()}

@@ -183,10 +183,10 @@ def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
     assert (scores.argmax(dim=-1) == torch.tensor(kept["labels"])).float().mean() > 0.98
 
 
-def test_introduction_tells_what_was_recorded() -> None:
-    """Do introduction and README give the measured accuracies, and differences of paired seeds?"""
+def test_page_about_the_book_tells_what_was_recorded() -> None:
+    """Do the page about the book and README give the measured accuracies, and differences of paired seeds?"""
     runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
-    introduction, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/intro.md", "README.md"))
+    about, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/about.md", "README.md"))
     accuracies: dict[str, list[float]] = {}
     for run in sorted(runs, key=lambda run: run["settings"]["seed"]):
         found = accuracies.setdefault(run["name"], [])
@@ -198,16 +198,16 @@ def test_introduction_tells_what_was_recorded() -> None:
         gaps = [one - right for one, right in zip(found, accuracies["right"], strict=True)]
         gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f}".replace("-", "−")
         row = [name, gap, *(f"{each:.2f}" for each in [mean(found), *found])]
-        assert f"\n| {' | '.join(row)} |\n" in introduction
+        assert f"\n| {' | '.join(row)} |\n" in about
     for name in ("right", "M6 softmax over the queries"):
         told = " / ".join(f"{each:.1f}" for each in accuracies[name])
-        assert f"{told} %" in introduction.partition("## Chapters and exercises")[0]
+        assert f"{told} %" in about.partition("## Two measurements")[0]
         assert f"{told} %" in readme
 
 
-def test_introduction_tells_what_chapters_recorded() -> None:
+def test_page_about_the_book_tells_what_chapters_recorded() -> None:
     """Are the ranges for uniform weights and for no positions those of their chapters' records?"""
-    introduction = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    about = (ROOT / "book" / "about.md").read_text(encoding="utf-8")
     read = lambda name: json.loads((ROOT / "book" / "records" / name).read_text(encoding="utf-8"))["results"]
     heads = read("multihead.json")
     positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
@@ -215,6 +215,6 @@ def test_introduction_tells_what_chapters_recorded() -> None:
         ("attention weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
         ("without positions", "positions.md", positions["none (M46)"], positions["learned, 0.02"]),
     ):
-        (sentence,) = [line for line in introduction.splitlines() if start in line and link in line]
+        (sentence,) = [line for line in about.splitlines() if start in line and link in line]
         for found in (wrong, right):
             assert f" {min(found):.0f} to {max(found):.0f} %" in sentence
