@@ -38,3 +38,9 @@ def is_students(cell: NotebookNode) -> bool:
 def is_locked(cell: NotebookNode) -> bool:
     """Return whether the released text replaces the text of a cell before grading."""
     return not is_solution(cell) and (is_grade(cell) or bool(cell["metadata"].get("nbgrader", {}).get("locked")))
+
+
+def is_test(cell: NotebookNode) -> bool:
+    """Return whether a cell tests answers: it is locked code that is neither the set-up nor given for answers."""
+    prepares = "given" in cell.metadata or "tests" in cell.metadata
+    return cell.cell_type == "code" and is_locked(cell) and not prepares

@@ -3,12 +3,12 @@
 import ast
 import re
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from nbformat import NotebookNode
 
-from autograder.cells import grade_id, is_locked
+from autograder.cells import grade_id, is_locked, is_test
 from autograder.notebooks import Cell
 
 MAX_PARSED = 300_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
@@ -118,6 +118,24 @@ def _names_of(tree: ast.AST) -> dict[str, bool]:
         for block in BLOCKS:
             waiting += getattr(node, block, [])
     return names
+
+
+def answers_in(cells: Sequence[NotebookNode]) -> tuple[list[list[str]], dict[str, int]]:
+    """Find the definitions of answers in the code cells of a repaired notebook.
+
+    Returns:
+        For each cell the answers that it defines; and for each answer the index of the cell whose definition counts: the
+        answer's own cell if it defines the answer, else the last cell that does.
+    """
+    names = {grade_id(cell) for cell in cells if is_answer(cell)}
+    defined, counts, own = [], dict[str, int](), set[str]()
+    for index, cell in enumerate(cells):
+        found = {} if is_test(cell) else definitions(cell.source)
+        written = [name for name, is_written in found.items() if is_written and name in names]
+        own |= {grade_id(cell)} & set(written)
+        counts |= {name: index for name in written if name == grade_id(cell) or name not in own}
+        defined.append(written)
+    return defined, counts
 
 
 def _is_stub(node: ast.AST) -> bool:

@@ -7,13 +7,13 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students, points_of
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students, is_test, points_of
 from autograder.grade.retest import Judge
 from autograder.grade.run_test import GraderError, message_of
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
-from autograder.recognition import definitions
+from autograder.recognition import answers_in
 from autograder.sandbox.host.limits import Limits
 
 MAX_TEXT, MAX_CODE = 10_000, 50_000  # characters of a cell that pages show: a page takes seconds for longer ones
@@ -90,7 +90,7 @@ def execute(
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
             _run_cells(notebook, student, judge)
-            tests = [cell for cell in notebook.cells if _is_test(cell)]
+            tests = [cell for cell in notebook.cells if is_test(cell)]
             for cell in filter(is_grade, tests):
                 cell.outputs, error = judge.test(cell)
                 checks.append(_check_result(cell, error))
@@ -114,29 +114,19 @@ def execute(
 
 
 def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
-    """Run all cells but the tests, in their order, and choose the definition of each answer that counts.
-
-    It is the one in the answer's own cell; if there is none, it is the last one.
-    """
-    own = set()  # the answers that their own cells define
-    for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), 1):
-        cell.execution_count = count
-        if _is_test(cell):
+    """Run all cells but the tests, in their order, and choose the definition of each answer that counts."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    defined, student.chosen = answers_in(cells)
+    for index, cell in enumerate(cells):
+        cell.execution_count = index + 1
+        if is_test(cell):
             continue
         if "tests" in cell.metadata:
             judge.set_up(cell.metadata["tests"])
         # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
         for_answers = is_solution(cell) or is_locked(cell)
-        written = {name for name, written in definitions(cell.source).items() if written} & judge.answers
-        each = Cell(cell.source, _is_own(cell), not is_students(cell), for_answers, count, tuple(written))
+        each = Cell(cell.source, _is_own(cell), not is_students(cell), for_answers, index, tuple(defined[index]))
         cell.outputs = student.run(each)
-        own |= {grade_id(cell)} & written
-        student.chosen |= {name: count for name in written if name == grade_id(cell) or name not in own}
-
-
-def _is_test(cell: NotebookNode) -> bool:
-    """Whether the grader runs a cell, and not the student's kernel."""
-    return cell.cell_type == "code" and is_locked(cell) and not ("given" in cell.metadata or "tests" in cell.metadata)
 
 
 def _outputs_of_visible(cell: NotebookNode, student: Session, judge: Judge) -> list[NotebookNode]:

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, grade_id, is_grade, is_locked, is_students
+from autograder.cells import files_of, grade_id, is_grade, is_locked, is_students, is_test
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
 from autograder.grade.rest_of_cell import rest_after_error
 from autograder.judge.catalogue import checks_of
 from autograder.notebooks import read_notebook
-from autograder.recognition import names_held, names_in
+from autograder.recognition import answers_in, names_held, names_in
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
@@ -88,29 +88,32 @@ def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[s
 def _errors(
     notebook: NotebookNode, sandboxed: bool, left_out: list[str]
 ) -> Iterator[tuple[str, NotebookNode, str, str]]:
-    """Run every cell as a student does; yield each one's name, the cell, its error or "", and its printed text.
+    """Run every cell, and then the visible tests; yield each one's name, the cell, its error or "", and its printed text.
 
     The set-up cell runs too, and yields nothing.
 
     If a cell ends the kernel, the later cells still run: a fresh kernel replays the cells before that cell.
     """
-    kernel, ran = None, list[str]()
-    for cell in (cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()):
+    kernel, ran = None, list[tuple[str, dict[str, Any]]]()
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    defined, chosen = answers_in(cells)
+    for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
         name, error, printed = grade_id(cell), "", ""
         try:
             if kernel is None or kernel.closed:
                 kernel = Kernel(Limits(), sandboxed)
-                for source in ran:
-                    kernel.run_cell(source)
+                for source, content in ran:
+                    kernel.run_cell(source, **content)
             source: str | None = cell.source
             while source is not None:
-                outputs = kernel.run_cell(source)
+                content = {"number": index, "defines": defined[index]}
+                outputs = kernel.run_cell(source, **({"in_test": True, "chosen": chosen} if is_test(cell) else content))
                 for output in outputs:
                     if output.output_type == "error":
                         kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
                         error = error or f"{kind}{output.evalue}"
                     printed += output.get("text", "")
-                ran.append(source)
+                ran += [] if is_test(cell) else [(source, content)]
                 rest = rest_after_error(source, outputs) if is_students(cell) else None
                 left_out += [rest.message] if rest else []
                 source = rest.source if rest else None
