@@ -117,11 +117,7 @@ class Kernel:
         return self._call(request, candidate, seconds)
 
     def begin_test(self) -> None:
-        """Start a process for a test, unless a test is running.
-
-        Raises:
-            KernelLost: as `run_cell`.
-        """
+        """Start a process for a test, unless a test is running; raise a KernelLost as `run_cell` does."""
         if self.before_test is None:
             self.before_test = self.sandbox.processes()
             self._send(b"test")
