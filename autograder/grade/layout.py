@@ -33,8 +33,8 @@ def in_submitted_order(items: Sequence[Item], released: Sequence[NotebookNode]) 
         if item.index is None:
             before = [place for place, other in enumerate(order) if not other.own and other.place < item.place]
             order.insert(max(before, key=lambda place: order[place].place, default=-1) + 1, item)
-    for setup in [item for item in order if not item.own and name_of(released[item.place]) == "setup"]:
+    code = [item for item in order if not item.own and item.node.cell_type == "code"]
+    for setup in [item for item in code[1:] if name_of(released[item.place]) == "setup"]:
         order.remove(setup)
-        first = next((place for place, item in enumerate(order) if not item.own and item.node.cell_type == "code"), 0)
-        order.insert(first, setup)
+        order.insert(order.index(code[0]), setup)
     return order
