@@ -10,6 +10,7 @@ import builtins
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import nbformat
@@ -72,8 +73,7 @@ class Judge:
         failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
         if not failed or self.tested in self.wrong or self.student.budget.is_late():
             return outputs, error
-        suspects = _suspects(self.student.met)
-        if not suspects:
+        if not self.suspects:
             return outputs, error
         if self.clean_run is None:
             self.clean_run = _CleanRun(self, [])
@@ -82,8 +82,15 @@ class Judge:
             self.wrong.add(self.tested)
             return outputs, error
         if not self.blamed:
-            self.blamed.append(_message_about(_find_culprits(suspects, lambda some: self._passes_with(some, cell))))
+            self.blamed.append(
+                _message_about(_find_culprits(self.suspects, lambda some: self._passes_with(some, cell)))
+            )
         return [*clean_outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
+
+    @cached_property
+    def suspects(self) -> list[Cell]:
+        """The student's cells that may have made a test fail. All cells have run before the first test."""
+        return _suspects(self.student.met)
 
     def _run(self, cell: NotebookNode) -> Tested:
         self.in_process |= set(self.tested)

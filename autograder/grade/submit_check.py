@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import files_of, grade_id, is_grade, is_locked, is_students, is_test
+from autograder.cells import files_of, grade_id, is_grade, is_students, is_test
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
 from autograder.grade.rest_of_cell import rest_after_error
+from autograder.grade.session import Cell
 from autograder.judge.catalogue import checks_of
 from autograder.notebooks import read_notebook
 from autograder.recognition import answers_in, names_held, names_in
@@ -77,7 +78,7 @@ def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[s
     """Run a notebook; return a message about each visible test and cell, and the statements that were left out."""
     results, left_out = [], list[str]()
     for name, cell, error, printed in _errors(notebook, sandboxed, left_out):
-        if name.startswith("test_") and is_locked(cell) and not is_grade(cell):
+        if is_test(cell) and not is_grade(cell):
             if error or LEFT_OUT not in printed:
                 results.append((name.removeprefix("test_"), error))
         elif error and error != BARE:
@@ -94,26 +95,26 @@ def _errors(
 
     If a cell ends the kernel, the later cells still run: a fresh kernel replays the cells before that cell.
     """
-    kernel, ran = None, list[tuple[str, dict[str, Any]]]()
+    limits, kernel, ran = Limits(), None, list[Cell]()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     defined, chosen = answers_in(cells)
     for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
         name, error, printed = grade_id(cell), "", ""
         try:
             if kernel is None or kernel.closed:
-                kernel = Kernel(Limits(), sandboxed)
-                for source, content in ran:
-                    kernel.run_cell(source, **content)
+                kernel = Kernel(limits, sandboxed)
+                for before in ran:
+                    before.run(kernel, limits.cell_seconds, chosen)
             source: str | None = cell.source
             while source is not None:
-                content = {"number": index, "defines": defined[index]}
-                outputs = kernel.run_cell(source, **({"in_test": True, "chosen": chosen} if is_test(cell) else content))
+                each = Cell(source, number=index, defines=tuple(defined[index]), once=is_test(cell))
+                outputs = each.run(kernel, limits.cell_seconds, chosen)
                 for output in outputs:
                     if output.output_type == "error":
                         kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
                         error = error or f"{kind}{output.evalue}"
                     printed += output.get("text", "")
-                ran += [] if is_test(cell) else [(source, content)]
+                ran += [] if each.once else [each]
                 rest = rest_after_error(source, outputs) if is_students(cell) else None
                 left_out += [rest.message] if rest else []
                 source = rest.source if rest else None
