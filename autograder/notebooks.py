@@ -4,6 +4,7 @@ The file is not trusted: only the kind, the text and the ids of its cells are us
 as a piece, so that no student's work is lost silently.
 """
 
+import difflib
 import hashlib
 import json
 import re
@@ -21,7 +22,6 @@ MAX_PIECES = 50  # places at which reading a damaged file starts again
 MAX_PICTURES = 20  # pictures of a notebook that are kept
 MAX_PIECE = 5000  # characters that are kept of a text outside the cells
 CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
-CONFLICT_MARKS = "The file has git's conflict marks."
 # A picture in a text, as Colab stores it. An address with fewer than 200 characters is an example, not a picture.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
 NAMED_PICTURE = re.compile(
@@ -53,7 +53,6 @@ class Notebook:
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     damaged: bool = False  # whether something could not be read
     pictures: dict[str, str] = field(default_factory=dict)  # pictures of texts in base64, by the words that name them
-    other: "Notebook | None" = None  # the other side of a git conflict
 
 
 def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: False) -> Notebook:
@@ -68,29 +67,37 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     """
     text, receipt = _decode(data)
     text = _unwrapped(text)
-    if "<<<<<<<" not in text:
-        return _read(text, receipt, belongs)
-    ours, theirs = _sides_of(text)
-    if ours == theirs == text:  # no line of the file begins with a mark, but a cell's text may hold marks
-        whole = _read(text, receipt, belongs)
-        ours, theirs = ([_side_of_cell(cell, side) for cell in whole.cells] for side in (0, 1))
-        if ours == theirs:
-            return whole
-        whole.cells, whole.other = ours, Notebook(theirs)
-        whole.receipt.append(CONFLICT_MARKS)
-        return whole
-    receipt.append(CONFLICT_MARKS)
-    notebooks = []
-    for side in (ours, theirs):
+    sides = _sides_of(text)
+    notebooks: list[Notebook] = []
+    for side in dict.fromkeys(sides):
         try:
             notebooks.append(_read(side, receipt, belongs))
         except Unreadable as error:
-            reason = error
+            why = f"the file has git's conflict marks, and {error}" if CONFLICT.search(text) else str(error)
     if not notebooks:
-        raise Unreadable(f"the file has git's conflict marks, and {reason}")
-    if len(notebooks) == 2:
-        notebooks[0].other = notebooks[1]
-    return notebooks[0]
+        raise Unreadable(why)
+    read = notebooks[0]
+    theirs = notebooks[-1].cells if CONFLICT.search(text) else [_side_of_cell(cell, 1) for cell in read.cells]
+    ours = [_side_of_cell(cell, 0) for cell in read.cells]
+    if CONFLICT.search(text) or ours != read.cells:
+        read.receipt.append("The file has git's conflict marks.")
+        read.pictures |= notebooks[-1].pictures
+        read.cells = list(_merged(ours, theirs, read.questions))
+    return read
+
+
+def _merged(ours: list[Cell], theirs: list[Cell], questions: list[str]) -> Iterator[Cell]:
+    """Yield the cells of both sides of a conflict, ours after theirs where they differ, and ask which side counts."""
+    words = [[(cell.kind, cell.source) for cell in side] for side in (ours, theirs)]
+    differ: list[str] = []
+    for kind, start, end, first, last in difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        more = [] if kind == "equal" else [cell for cell in theirs[first:last] if cell.source.strip()]
+        differ += [cell.names[0] if cell.names else "a cell without an id" for cell in more]
+        yield from more
+        yield from ours[start:end]
+    if differ:
+        names = ", ".join(list(dict.fromkeys(differ))[:5])
+        questions.append(f"The file has git's conflict marks, and its two sides differ in {names}. Which side counts?")
 
 
 def _decode(data: bytes) -> tuple[str, list[str]]:

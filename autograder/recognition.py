@@ -101,6 +101,15 @@ def _definitions(source: str) -> dict[str, bool]:
     return names
 
 
+def names_defined(cell: Cell) -> dict[str, bool]:
+    """Return the names that a cell defines; in a text only functions and classes count, because prose has no such lines."""
+    if cell.kind == "code":
+        return definitions(cell.source)
+    names = re.findall(r"^(?:def|class)\s+(\w+)\s*[(:]", cell.source, re.M)
+    known = definitions(cell.source) if names else {}
+    return {name: known.get(name, True) for name in names}
+
+
 def _names_of(tree: ast.AST) -> dict[str, bool]:
     names: dict[str, bool] = {}
     waiting: list[ast.AST] = [tree]

@@ -1,6 +1,7 @@
 """Join the halves of a function that was split into two cells."""
 
 import ast
+import codeop
 import textwrap
 from collections.abc import Collection, Sequence
 
@@ -43,8 +44,9 @@ def join_halves(
                 receipt.append("A cell of code was split; its halves were joined.")
                 break
         else:
-            last = [len(cells) - 1]
-            broken += last if parsed(cell.source) is None else []
+            tree = parsed(cell.source)
+            last = [len(cells) - 1] if tree is None or tree.body else last  # a cell of comments may be in the middle
+            broken += last if tree is None else []
             if _begins_inside(cell) and not _runs_without_indent(cell.source) and len(questions) < MAX_ASKED:
                 line = " ".join(next(line for line in cell.source.splitlines() if line.strip()).split())[:60]
                 questions.append(
@@ -60,7 +62,15 @@ def _belong_together(head: str, cell: Cell) -> bool:
         return False  # a definition of the cell would become part of a string
     if parsed(head) is None:
         return parsed(whole) is not None or _begins_inside(cell)
-    return _begins_inside(cell) and parsed(whole) is not None and _may_go_on(head)
+    return _begins_inside(cell) and (parsed(whole) is not None or _is_beginning(whole)) and _may_go_on(head)
+
+
+def _is_beginning(source: str) -> bool:
+    """Whether more lines could make a text valid Python."""
+    try:
+        return codeop.compile_command(source, symbol="exec") is None
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
 
 
 def _may_go_on(source: str) -> bool:

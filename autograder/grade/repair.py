@@ -1,9 +1,9 @@
-"""Bring a submitted notebook back to the released cells, keep the student's work, and write a receipt of every change.
+"""Put a submission's work into the released notebook, and write a receipt of every change.
 
-The locked cells come from the instructor's notebook, and the student's code comes from the student's cells.
+All of the student's code cells run, in the student's order. Of a cell with two versions, ours counts if it was released
+as given, and the student's if it was released to be filled in.
 """
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Set
@@ -14,28 +14,27 @@ from nbformat import NotebookNode
 
 from autograder.cells import is_locked
 from autograder.files import Unreadable
-from autograder.grade.layout import Item, in_submitted_order
-from autograder.grade.match import Match, Matching, is_similar, names_defined, words_of
-from autograder.grade.texts import NOT_RUN, place_texts
-from autograder.notebooks import Cell, Notebook, read_notebook
+from autograder.grade.halves import join_halves
+from autograder.grade.texts import Item, place_texts
+from autograder.notebooks import Cell, read_notebook
 from autograder.recognition import (
     chapter_of,
-    definitions,
     in_words,
     is_answer,
     name_of,
+    names_defined,
     names_in,
     other_assignment,
-    parsed,
 )
 
 MAX_RECEIPT = 200  # entries
+LONG = 40  # characters; a longer released text is recognised inside another text
 EARLIER = "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
 # The beginning of a tag, a link, an image or a link's address in Markdown
 ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=[(:])")
-ADDRESS = re.compile(r"https://[^\s\"'<>)]+")  # a student version has the instructor's own addresses
-ASCII = re.compile(r"[^\x00-\x7f]")
-TESTED = re.compile(r"""run_tests\(\s*["'](\w+)["']\s*,\s*(\w+)\s*\)""")  # the name of an answer, and what is tested
+# What may differ in a released cell that nobody changed: the addresses, which are the instructor's own in a student
+# version, and letters that an encoding lost
+NO_MATTER = re.compile(r"https://[^\s\"'<>)]+|[^\x00-\x7f]")
 COLAB_LINES = re.compile(r"^\s*([%!]\s*(pip|conda|apt|apt-get|mamba)\b|from google\.colab import|drive\.mount\()")
 
 
@@ -91,186 +90,223 @@ def repair_notebook(
     other = other_assignment(submitted.cells, names_in(release), others or {})
     if other is not None:
         raise OtherAssignment(f"This is the notebook of {other}, submitted as {submitted_as}.")
-    receipt, questions = submitted.receipt, submitted.questions
-    only_earlier = earlier - texts
-    if any(cell.kind != "code" and cell.source.strip() in only_earlier for cell in submitted.cells):
-        _note(receipt, EARLIER)
-    match = _one_side_of(submitted, release, earlier, receipt, questions)
-    items = _items_of(match, instructor, release, earlier, receipt)
-    if submitted.damaged:
-        lost = [name_of(release.cells[item.place]) for item in items if _is_lost(item, release, match)]
-        if lost:
-            lost_in_words = f"the answers {', '.join(lost)} are not in what could be read"
-            questions.append(f"The file is cut off or damaged, and {lost_in_words}. Is there a complete file?")
-    items = place_texts(items, release.cells, receipt, questions)
-    items += [Item(_piece(text, receipt), index=len(match.cells) + n) for n, text in enumerate(submitted.pieces)]
-    pictures = submitted.pictures | (submitted.other.pictures if submitted.other else {})
-    notebook = _notebook_of(in_submitted_order(items, release.cells), instructor)
-    return Repaired(notebook, receipt, questions, pictures)
+    work = _Work(submitted.cells, release, earlier, submitted.receipt, submitted.questions)
+    items = place_texts(work.items(instructor), release.cells, work.receipt, work.questions)
+    lost = work.missing_answers()
+    for item in items:
+        name = "" if item.own else name_of(release.cells[item.place])
+        if name in lost and item.node.source == release.cells[item.place].source:
+            work.receipt.append(f"The cell {name} was missing; an empty one was added.")
+    if submitted.damaged and lost:
+        lost_in_words = f"the answers {', '.join(lost)} are not in what could be read"
+        work.questions.append(f"The file is cut off or damaged, and {lost_in_words}. Is there a complete file?")
+    items += [Item(_piece(text, work.receipt)) for text in submitted.pieces]
+    return Repaired(_notebook_of(items, instructor), work.receipt, work.questions, submitted.pictures)
 
 
-def _one_side_of(
-    submitted: Notebook, release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
-) -> Match:
-    """Match the cells with the released ones. If a git conflict gives two sides, use the side with more answers."""
-    if submitted.other is None:
-        return Matching(submitted.cells, release.cells, earlier, receipt, questions).match()
-    receipts: tuple[list[str], list[str]] = [], []
-    asked: tuple[list[str], list[str]] = [], []
-    sides = submitted.cells, submitted.other.cells
-    matches = [Matching(cells, release.cells, earlier, *notes).match() for cells, *notes in zip(sides, receipts, asked)]
-    ours, theirs = (_answers_in(match, release) for match in matches)
-    differ = [name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]]
-    only = [name for name in ours.keys() ^ theirs.keys() if name in ours], [n for n in theirs if n not in ours]
-    side = int(not differ and not only[0] and bool(only[1]))
-    receipt += receipts[side]
-    questions += asked[side]
-    if differ or (only[0] and only[1]):
-        names = ", ".join(sorted({*differ, *only[0], *only[1]}))
-        questions.append(
-            f"The file has git's conflict marks, and the two sides differ in {names}. Which side counts? "
-            "The first was graded."
-        )
-    elif ours != theirs:
-        receipt.append("The file has git's conflict marks; the side with more answers was taken.")
-    else:
-        receipt.append("The file has git's conflict marks; both sides have the same answers, and the first was taken.")
-    known = {cell.source for cell in sides[side]} | {cell.source for cell in release.cells}
-    left = [cell.source for cell in sides[1 - side] if cell.source.strip() and cell.source not in known]
-    submitted.pieces += left
-    return matches[side]
+class _Work:
+    """The cells of a submission, and the released cells that they are."""
+
+    def __init__(
+        self, cells: list[Cell], release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
+    ) -> None:
+        self.released, self.receipt, self.questions = release.cells, receipt, questions
+        texts = {cell.source.strip() for cell in release.cells}
+        self.earlier = {_key(text) for text in earlier - texts}
+        self.known = {_key(text) for text in texts | earlier}
+        self.cells = self._split_texts(join_halves(cells, texts | earlier, receipt, questions))
+        self.keys = [_key(cell.source) for cell in self.cells]
+        self.mine = [key != "" and not self._is_ours(index) for index, key in enumerate(self.keys)]
+        # A released cell holds no definition by the student.
+        self.defined = [names_defined(cell) if mine else {} for cell, mine in zip(self.cells, self.mine)]
+        self.place_of: dict[int, int] = {}  # the released cell's place, by the index of the submitted cell
+        self.hosts: dict[int, int] = {}  # by the place of an answer, that of the answer in whose cell it is defined
+        self._find_code()
+        code = {name_of(cell) for cell in self.released if is_answer(cell) and cell.cell_type == "code"}
+        self.unwritten = code - {name for names in self.defined for name, written in names.items() if written}
+        self._find_texts()
+        self._find_ours()
+
+    def _split_texts(self, cells: list[Cell]) -> list[Cell]:
+        """Split each text that holds a released text and something else: merged cells, or words added to a question."""
+        long = {cell.source.strip(): cell for cell in self.released if cell.cell_type == "markdown"}
+        long = {text: cell for text, cell in long.items() if len(text) > LONG}
+        split: list[Cell] = []
+        for cell in cells:
+            inside = [text for text in long if text in cell.source]
+            if not inside or _key(cell.source) in self.known:
+                split.append(cell)
+                continue
+            pattern = "|".join(map(re.escape, sorted(inside, key=len, reverse=True)))
+            for part in filter(None, map(str.strip, re.split(f"({pattern})", cell.source))):
+                split.append(Cell("markdown", part, [name_of(long[part])]) if part in long else Cell(cell.kind, part))
+            self.receipt.append(f"A cell was merged with {in_words(long[inside[0]])}; it was taken apart.")
+        return split
+
+    def _is_ours(self, index: int) -> bool:
+        """Whether a cell is as it was released, now or earlier."""
+        cell = self.cells[index]
+        if self.keys[index] in self.known or cell.checksum is None:
+            return self.keys[index] in self.known
+        blank = next((each for each in self.released if is_locked(each) and name_of(each) in cell.names), None)
+        if blank is None:
+            return False
+        from nbgrader.utils import compute_checksum  # importing it takes seconds, and few submissions need it
+
+        return cell.checksum == compute_checksum(nbformat.from_dict(blank | {"source": cell.source}))
+
+    def _defines_answer(self, index: int) -> bool:
+        return not {name_of(each) for each in self.released if is_answer(each)}.isdisjoint(self.defined[index])
+
+    def _with_id(self, name: str) -> list[int]:
+        """Return the student's cells that carry the id of a released cell and define no answer."""
+        with_id = [index for index, cell in enumerate(self.cells) if self.mine[index] and name in cell.names]
+        return [index for index in with_id if index not in self.place_of and not self._defines_answer(index)]
+
+    def _find_code(self) -> None:
+        """Find the cell whose definition of each answer counts: the answer's own cell, else the last one."""
+        places = {
+            name_of(cell): place
+            for place, cell in enumerate(self.released)
+            if is_answer(cell) and cell.cell_type == "code"
+        }
+        chosen: dict[int, str] = {}
+        for name, place in places.items():
+            defining = [index for index, names in enumerate(self.defined) if name in names]
+            defining = [i for i in defining if self.cells[i].kind == "code"] or defining
+            written = [i for i in defining if self.defined[i][name]] or defining
+            own = [i for i in written if name in self.cells[i].names]
+            if (count := sum(name in self.cells[i].names for i in defining)) > 1:
+                self.receipt.append(f"There were {count} cells {name}; the last changed one was taken.")
+            index = max(own or written or self._with_id(name), default=None)
+            if index is None:
+                continue
+            if index in self.place_of:
+                self.hosts[place] = self.place_of[index]
+                self.receipt.append(f"{name} is in the same cell as {chosen[index]}.")
+                continue
+            self.place_of[index], chosen[index] = place, name
+            if name not in self.cells[index].names or self.cells[index].kind != "code":
+                self.receipt.append(
+                    f"{name} was not in its own cell. It was recognised by its content, and moved to its own cell."
+                )
+
+    def _find_texts(self) -> None:
+        """Find the written answers by their ids."""
+        for place, blank in enumerate(self.released):
+            if is_answer(blank) and blank.cell_type == "markdown" and (same := self._with_id(name_of(blank))):
+                texts = [index for index in same if self.cells[index].kind == "markdown"]
+                self.place_of[(texts or same)[-1]] = place
+                if len(same) > 1:
+                    self.receipt.append(
+                        f"There were {len(same)} cells {name_of(blank)}; the last changed one was taken."
+                    )
+
+    def _find_ours(self) -> None:
+        """Find each released cell that has no place yet: by its text and id, else by its text, else by its id."""
+        by_text: dict[str, list[int]] = {}
+        for index, key in enumerate(self.keys):
+            if not self.mine[index]:
+                by_text.setdefault(key, []).append(index)
+        left = [place for place in range(len(self.released)) if place not in {*self.place_of.values(), *self.hosts}]
+        for with_id in (True, False):
+            for place in list(left):
+                name, blank = name_of(self.released[place]), self.released[place]
+                same = [i for i in by_text.get(_key(blank.source), ()) if i not in self.place_of]
+                same = [i for i in same if name in self.cells[i].names] if with_id else same
+                # The prompts of written answers are the same text.
+                if same and (with_id or not is_answer(blank) or blank.cell_type == "code"):
+                    self.place_of[same[0]] = place
+                    left.remove(place)
+        for place in left:
+            name = name_of(self.released[place])
+            ours = [i for i, cell in enumerate(self.cells) if name in cell.names and not self.mine[i]]
+            same = [i for i in ours if i not in self.place_of] or self._with_id(name)
+            if same:
+                self.place_of[same[0]] = place
+        copies = [i for i, mine in enumerate(self.mine) if not mine and i not in self.place_of and self.keys[i]]
+        if count := sum(self.keys[i] not in self.earlier for i in copies):
+            self.receipt.append(f"{count} unchanged copies of released cells were left out.")
+
+    def missing_answers(self) -> list[str]:
+        """Return the names of the answers that are in no cell."""
+        found = {*self.place_of.values(), *self.hosts}
+        return [name_of(cell) for place, cell in enumerate(self.released) if is_answer(cell) and place not in found]
+
+    def items(self, instructor: NotebookNode) -> list[Item]:
+        """Return the cells of the graded notebook in the student's order, but the set-up first.
+
+        A cell that was put back follows the one that it follows in the release.
+        """
+        items: list[Item] = []
+        after = -1
+        for index, cell in enumerate(self.cells):
+            place = self.place_of.get(index)
+            if place is not None:
+                after = place
+                items += self._released(place, index, instructor)
+            elif self.mine[index]:
+                items.append(Item(_own_cell(cell, self.receipt), after=after))
+        for place in range(len(self.released)):
+            if place not in self.place_of.values():
+                before = [i for i, item in enumerate(items) if not item.own and item.place < place]
+                at = max(before, key=lambda i: items[i].place, default=-1) + 1
+                items[at:at] = self._released(place, None, instructor)
+        code = [item for item in items if not item.own and item.node.cell_type == "code"]
+        for setup in [item for item in code[1:] if name_of(self.released[item.place]) == "setup"]:
+            items.remove(setup)
+            items.insert(items.index(code[0]), setup)
+        return items
+
+    def _released(self, place: int, index: int | None, instructor: NotebookNode) -> list[Item]:
+        """Return a released cell, with the student's text if it is an answer, and what was changed in any other cell."""
+        blank, full = self.released[place], instructor.cells[place]
+        cell = None if index is None else self.cells[index]
+        item, name = Item(nbformat.from_dict(full), place), name_of(blank)
+        changed = index is not None and self.mine[index]
+        if is_answer(blank):
+            item.node.source = blank.source if cell is None else _clean(cell.source, full.cell_type, self.receipt)
+            if place in self.hosts:  # the released template would define the name again
+                item.node.source = f"# {name} is in the cell {name_of(self.released[self.hosts[place]])}."
+            return [item]
+        if cell is None and is_locked(full):
+            self.receipt.append(f"The cell {name} was missing; it was put back.")
+        if index is not None and not changed and self.keys[index] != _key(blank.source):
+            _note(self.receipt, EARLIER)
+        if not changed:
+            return [item]
+        if full.cell_type == "markdown":
+            added = _added_lines(cell.source, blank.source)
+            if added:
+                _note(self.receipt, f"The text that was added to {in_words(blank)} was kept as a separate cell.")
+            own = [Item(_own_cell(Cell(cell.kind, added), self.receipt), after=place)] if added else []
+            return [item, *own]
+        if not is_locked(full):
+            item.node.metadata["changed"] = True
+            item.node.source = _clean(cell.source, "code", self.receipt)
+            return [item]
+        self.receipt.append(f"The locked cell {name} was changed; the changed cell runs first, then the released one.")
+        for answer in sorted(self.unwritten & set(re.findall(r"\w+", blank.source))):
+            self.questions.append(f"{answer} is not written, and {name} was changed. Is the answer under another name?")
+        return [Item(_own_cell(cell, self.receipt), after=place - 1), item]
 
 
-def _answers_in(match: Match, release: NotebookNode) -> dict[str, str]:
-    """Return the answers that differ from the release, by their names."""
-    answers = {}
-    for place, cell in enumerate(release.cells):
-        index = match.index_of.get(match.elsewhere.get(place, place))
-        if is_answer(cell) and index is not None and match.cells[index].source.strip() != cell.source.strip():
-            answers[name_of(cell)] = match.cells[index].source.strip()
-    return answers
-
-
-def _items_of(
-    match: Match, instructor: NotebookNode, release: NotebookNode, earlier: Set[str], receipt: list[str]
-) -> list[Item]:
-    """Return the cells of the graded notebook in the order of the release, with the student's own cells among them."""
-    place_of = {index: place for place, index in match.index_of.items()}
-    own: dict[int, list[Item]] = {}  # by the place of the released cell before them
-    place = -1
-    for index, cell in enumerate(match.cells):
-        place = place_of.get(index, place)
-        if index not in place_of and index not in match.copies and cell.source.strip():
-            own.setdefault(place, []).append(Item(_own_cell(cell, receipt), index=index, anchor=place))
-    items = own.get(-1, [])
-    for place, (full, blank) in enumerate(zip(instructor.cells, release.cells, strict=True)):
-        index = match.index_of.get(place)
-        cell = None if index is None else match.cells[index]
-        item = Item(full, place, index)
-        if place in match.elsewhere:
-            host = match.elsewhere[place]
-            item.node = _placeholder(blank, name_of(release.cells[host]))
-        elif "nbgrader" in full.metadata:
-            item.node = _released_cell(full, blank, cell, receipt)
-        elif full.cell_type == "code" and cell is not None:
-            item.node = nbformat.from_dict(full)
-            if not (_same_words(cell, blank) or cell.source.strip() in earlier):
-                item.node.metadata["changed"] = True
-            item.node.source = _without_installs(cell.source, receipt)
-        elif full.cell_type == "markdown":
-            item.node = nbformat.from_dict(full)
-        else:
-            items += own.get(place, [])
-            continue
-        added = [] if cell is not None and cell.source.strip() in earlier else _added_to(item, blank, cell, receipt)
-        tested = TESTED.search(cell.source) if cell is not None and full.cell_type == "code" else None
-        if tested and tested[1] != tested[2] and not _is_written(match, tested[1]):
-            # The student tests an answer under another name, which the released test does not know.
-            _note(receipt, f"Its test was changed to call {tested[2]}, so {tested[2]} was taken for {tested[1]}.")
-            alias = Cell("code", f"{tested[1]} = {tested[2]}")
-            added += [Item(_own_cell(alias, receipt), index=item.index - 0.25, anchor=item.place)]
-        # Code that a student wrote into the cell of a test runs before the test.
-        before = full.cell_type == "code" and name_of(full) != "setup"
-        items += [*added, item] if before else [item, *added]
-        items += own.get(place, [])
-    return items
-
-
-def _is_written(match: Match, name: str) -> bool:
-    """Whether a cell defines a name by more than the released template."""
-    return any(definitions(cell.source).get(name) for cell in match.cells if cell.kind == "code")
-
-
-def _added_to(item: Item, blank: NotebookNode, cell: Cell | None, receipt: list[str]) -> list[Item]:
-    """Return what the student wrote into a cell whose released text is put back."""
-    if cell is None or is_answer(blank) or (blank.cell_type == "code" and not is_locked(blank)):
-        return []
-    if _same_words(cell, blank) or _was_released(blank, cell):
-        return []
-    if blank.cell_type == "markdown" or cell.kind == "markdown":
-        added, rest = _added_lines(cell.source, blank.source), ""
-        kind = cell.kind
-    else:
-        added, rest = _added_code(cell.source, blank.source)
-        kind = "code"
-    step = -0.5 if kind == "code" and name_of(blank) != "setup" else 0.5
-    made = [Cell(kind, added)] if added else []
-    made += [Cell("markdown", f"{NOT_RUN}changes to the locked cell {name_of(blank)}.]\n\n{rest}")] if rest else []
-    if made:
-        _note(receipt, f"The text that was added to {in_words(blank)} was kept as a separate cell.")
-    return [Item(_own_cell(each, receipt), index=item.index + step, anchor=item.place) for each in made]
-
-
-def _same_words(cell: Cell, blank: NotebookNode) -> bool:
-    return ADDRESS.sub("", cell.source.strip()) == ADDRESS.sub("", blank.source.strip())
+def _key(text: str) -> str:
+    """Return a text without what may differ in a released cell that nobody changed."""
+    return NO_MATTER.sub("", text.strip())
 
 
 def _added_lines(source: str, released: str) -> str:
-    """Return the lines that a student added to a text. Lines that correct a released line are left out."""
-    left = Counter(line.strip() for line in released.splitlines())
-    lines = []
-    for line in source.splitlines():
-        if left[line.strip()] > 0:
-            left[line.strip()] -= 1
-        else:
-            lines.append(line)
-    gone = [words_of(line) for line, count in left.items() if count > 0 and line]
-    kept = [line for line in lines if not any(is_similar(words_of(line), each) for each in gone)]
-    return "\n".join(kept).strip()
-
-
-def _added_code(source: str, released: str) -> tuple[str, str]:
-    """Return what a student added to a code cell: statements that run, and changes to the cell's own definitions."""
-    # A letter that an encoding lost does not count as a change.
-    mine, theirs = parsed(source), parsed(ASCII.sub("", released))
-    if mine is None or theirs is None:
-        return "", _added_lines(source, released)
-    known = {ast.dump(statement) for statement in theirs.body}
-    lines, named = source.splitlines(), set(definitions(released))
-    run, rest, done = [], [], 0
-    comments = {ASCII.sub("", line).strip() for line in ["", *released.splitlines()]}
-    plain = parsed(ASCII.sub("", source)) or mine
-    for statement, same in zip(mine.body, plain.body):
-        start = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", []))]) - 1
-        above = [line for line in lines[done:start] if ASCII.sub("", line).strip() not in comments]
-        text = above if ast.dump(same) in known else [*above, *lines[max(start, done) : statement.end_lineno]]
-        again = named & set(definitions("\n".join(text)))
-        (rest if again else run).extend(text)
-        done = max(done, statement.end_lineno)
-    run += [line for line in lines[done:] if ASCII.sub("", line).strip() not in comments]
-    return "\n".join(run).strip(), "\n".join(rest).strip()
-
-
-def _placeholder(blank: NotebookNode, host: str) -> NotebookNode:
-    """Return a cell that says which other cell holds its answer. The released template would define the name again."""
-    cell = nbformat.from_dict(blank)
-    cell.source = f"# {name_of(blank)} is in the cell {host}."
-    return cell
-
-
-def _is_lost(item: Item, release: NotebookNode, match: Match) -> bool:
-    missing = not item.own and is_answer(release.cells[item.place]) and item.index is None
-    return missing and item.place not in match.elsewhere
+    """Return the lines of a text that were not released."""
+    left = Counter(_key(line) for line in released.splitlines())
+    left.subtract(lines := [_key(line) for line in source.splitlines()])
+    more = Counter({line: -count for line, count in left.items() if count < 0})
+    kept = []
+    for line, key in reversed(list(zip(source.splitlines(), lines))):
+        if more[key] > 0:
+            more[key] -= 1
+            kept.append(line)
+    return "\n".join(reversed(kept)).strip()
 
 
 def _notebook_of(items: list[Item], instructor: NotebookNode) -> NotebookNode:
@@ -288,40 +324,13 @@ def _piece(text: str, receipt: list[str]) -> NotebookNode:
     return _own_cell(Cell("markdown", f"**Not placed**, and not graded:\n\n{fenced}"), receipt)
 
 
-def _released_cell(cell: NotebookNode, blank: NotebookNode, submitted: Cell | None, receipt: list[str]) -> NotebookNode:
-    """Return the cell that is graded: locked text from the instructor, anything else from the student."""
-    name = cell.metadata.nbgrader.grade_id
-    if is_locked(cell):
-        if submitted is None:
-            receipt.append(f"The cell {name} was missing; it was put back.")
-        elif ADDRESS.sub("", submitted.source.strip()) != ADDRESS.sub("", blank.source.strip()):
-            if _was_released(blank, submitted):
-                _note(receipt, EARLIER)
-            else:
-                receipt.append(f"The locked cell {name} was changed; its released text was put back.")
-        return nbformat.from_dict(cell)
-    repaired = nbformat.from_dict(blank)
-    if submitted is None:
-        receipt.append(f"The cell {name} was missing; an empty one was added.")
-    else:
-        clean = _without_installs if cell.cell_type == "code" else _without_html
-        repaired.source = clean(submitted.source, receipt)
-    return repaired
-
-
-def _was_released(blank: NotebookNode, submitted: Cell) -> bool:
-    """Whether the text of a locked cell comes from an earlier release."""
-    if submitted.checksum is None or "nbgrader" not in blank.metadata:
-        return False
-    from nbgrader.utils import compute_checksum  # importing it takes seconds, and few submissions need it
-
-    return submitted.checksum == compute_checksum(nbformat.from_dict(blank | {"source": submitted.source}))
-
-
 def _own_cell(cell: Cell, receipt: list[str]) -> NotebookNode:
-    if cell.kind == "code":
-        return nbformat.v4.new_code_cell(_without_installs(cell.source, receipt), metadata={"own": True})
-    return nbformat.v4.new_markdown_cell(_without_html(cell.source, receipt), metadata={"own": True})
+    new = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
+    return new(_clean(cell.source, cell.kind, receipt), metadata={"own": True})
+
+
+def _clean(source: str, kind: str, receipt: list[str]) -> str:
+    return _without_installs(source, receipt) if kind == "code" else _without_html(source, receipt)
 
 
 def _without_html(source: str, receipt: list[str]) -> str:

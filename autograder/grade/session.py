@@ -13,20 +13,20 @@ from nbformat import NotebookNode
 
 from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
-from autograder.grade.rest_of_cell import may_define_any_name, rest_after_error
-from autograder.missing import missing_in
+from autograder.missing import missing_in, without_missing
 from autograder.recognition import definitions
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
 T = TypeVar("T")
-MAX_LEFT_OUT = 50  # failed statements after which the rest of their cell runs
+MAX_LEFT_OUT = 50  # failed imports, and lines for IPython, without which their cells run again
 MAX_NAMES = 1000  # names that failed cells would have defined; a message says why they are missing
 # Words with which Python, PyTorch and its libraries refuse a process more memory or threads.
 EXHAUSTED = re.compile(
     "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
 )
 CODE = (".py", ".ipynb")
+NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 LACKS = re.compile(r"\b(\w{1,200})'? is not defined")
 OWN_ARGUMENT = re.compile(r"\b([a-z_A-Z]{1,50}) is called with `(\w{1,50})`, an argument that only your own")
 NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available|re-initialize CUDA")
@@ -115,16 +115,16 @@ class Session:
             self.failed.pop(name, None)
             if errors and len(self.failed) < MAX_NAMES:
                 self.failed[name] = errors[-1]
-        missing = missing_in(errors[-1]) if errors else ""
-        if missing and may_define_any_name(cell.source, outputs):
-            code = missing.endswith(CODE) or "*" in definitions(cell.source)
+        missing, names = missing_in(errors[-1]) if errors else "", definitions(cell.source)
+        code = missing.endswith(CODE) or "*" in names
+        if missing and (code or not names):
             self.lost_any = errors[-1] if code or not self.lost_any else self.lost_any
             self.lost_code = self.lost_code or code
         # Released code fails only because of an answer.
-        rest = None if cell.released else rest_after_error(cell.source, outputs)
+        rest = without_missing(cell.source, errors[-1]) if errors and not cell.released else None
         if rest and len(self.left_out) < MAX_LEFT_OUT:
-            self.left_out.append(rest.message)
-            outputs += self.run(replace(cell, source=rest.source))
+            self.left_out.append(rest[1])
+            outputs += self.run(replace(cell, source=rest[0]))
         return outputs
 
     def show(self, source: str) -> list[NotebookNode]:
@@ -230,6 +230,10 @@ class Session:
         self._ask_if_missing(called, cause or f"{''.join(reply['error'][:1])[:100]}: {text}")
         if not cause:
             return reply
+        if not missing_in(cause) and not cause.startswith(NOT_PYTHON):
+            self._ask(
+                f"{called} needs what a cell defines, and the cell ended with {cause[:200]}. Is {called} correct?"
+            )
         return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {cause}"}
 
     def ask_about(self, name: str, *, unwritten: bool) -> None:

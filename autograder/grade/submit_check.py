@@ -10,9 +10,9 @@ from nbformat import NotebookNode
 from autograder.cells import files_of, grade_id, is_grade, is_students, is_test
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
-from autograder.grade.rest_of_cell import rest_after_error
 from autograder.grade.session import Cell
 from autograder.judge.catalogue import checks_of
+from autograder.missing import without_missing
 from autograder.notebooks import read_notebook
 from autograder.recognition import answers_in, names_held, names_in
 from autograder.sandbox.host.kernel import Kernel, KernelLost
@@ -107,17 +107,18 @@ def _errors(
                     before.run(kernel, limits.cell_seconds, chosen)
             source: str | None = cell.source
             while source is not None:
-                each = Cell(source, number=index, defines=tuple(defined[index]), once=is_test(cell))
-                outputs = each.run(kernel, limits.cell_seconds, chosen)
-                for output in outputs:
+                each, rest = Cell(source, number=index, defines=tuple(defined[index]), once=is_test(cell)), None
+                for output in each.run(kernel, limits.cell_seconds, chosen):
                     if output.output_type == "error":
                         kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
                         error = error or f"{kind}{output.evalue}"
+                        rest = (
+                            without_missing(source, f"{output.ename}: {output.evalue}") if is_students(cell) else None
+                        )
                     printed += output.get("text", "")
                 ran += [] if each.once else [each]
-                rest = rest_after_error(source, outputs) if is_students(cell) else None
-                left_out += [rest.message] if rest else []
-                source = rest.source if rest else None
+                left_out += [rest[1]] if rest else []
+                source = rest[0] if rest else None
         except KernelLost as lost:
             error = str(lost)
         if name != "setup":

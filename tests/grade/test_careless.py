@@ -93,7 +93,7 @@ HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the ex
     other_arguments: ({"softmax"}, ""),
     experiment_below_the_test: (set(), ""),
     experiment_without_ids: ({"attention"}, "attention is defined twice. The definition that counts fails"),
-    own_name_in_the_test: (set(), ""),
+    own_name_in_the_test: ({"softmax"}, "softmax is not written, and test_softmax was changed"),
     one_more_result: (
         {"attention", "attention_backward"},
         "attention_backward calls attention with more, an argument of its own",
@@ -107,11 +107,12 @@ def test_habit_costs_only_its_own_mistake(
 ) -> None:
     """Do only the exercises with a mistake lose points, and is a person asked where the grader cannot decide?"""
     habit(perfect)
-    done = execute(repaired(perfect, assignment).notebook, SEED)
+    work = repaired(perfect, assignment)
+    done = execute(work.notebook, SEED)
     lost, question = HABITS[habit]
     failed = {check.name.rpartition("_")[0] for check in done.checks if not check.passed}
     assert failed & set(EXERCISES) == lost
-    assert [each.startswith(question) for each in done.questions] == [True] * bool(question)
+    assert [each.startswith(question) for each in work.questions + done.questions] == [True] * bool(question)
 
 
 def test_all_answers_in_one_cell_are_asked_about(assignment: Assignment, perfect: NotebookNode) -> None:
@@ -156,13 +157,14 @@ def test_message_says_what_to_do(name: str, exercise: str, old: str, new: str, m
 
 @pytest.mark.parametrize("name", ALL)
 def test_code_in_the_set_up_cell_runs(name: str) -> None:
-    """Does an import that a student added to the set-up cell run after it, however long that cell has become?"""
+    """Does an import that a student added to the set-up cell run, and then the set-up cell as it was released?"""
     assignment = load_assignment(name)
     work = fill_in(assignment.release, assignment.instructor)
     answer(work, "setup").source += "\nimport fractions"
     after = repaired(work, assignment).notebook
-    added = after.cells[after.cells.index(answer(after, "setup")) + 1]
-    assert (added.cell_type, added.source) == ("code", "import fractions")
+    added = after.cells[after.cells.index(answer(after, "setup")) - 1]
+    assert added.cell_type == "code" and added.source.endswith("\nimport fractions")
+    assert answer(after, "setup").source == answer(assignment.instructor, "setup").source
 
 
 def bring(notebook: NotebookNode, name: str, form: str) -> None:

@@ -20,7 +20,12 @@ JOINED = {
         ["class Twice:\n    size = 2\n\n    def forward(self, x):\n        return 2 * x"],
     ),
     "another function below the second half": ([HEAD, f"{TAIL}\n{OTHER}"], [f"{HEAD}\n{TAIL}\n{OTHER}"]),
+    "a class in three pieces": (
+        [CLASS, "    name = 'twice'\n\n    def forward(self, x):", "        return 2 * x"],
+        [f"{CLASS}\n    name = 'twice'\n\n    def forward(self, x):\n        return 2 * x"],
+    ),
     "three pieces": ([HEAD, "    Fast.", TAIL], [f"{HEAD}\n    Fast.\n{TAIL}"]),
+    "a comment between": ([OPEN, "    # and back", REST], [f"{OPEN}\n{REST}", "    # and back"]),
     "nothing was split": ([OTHER, "x = 3", "double(2"], [OTHER, "x = 3", "double(2"]),
     "a common error": (["    x = 3", "other(", "def double(x:\n    return x"],) * 2,
 }

@@ -156,10 +156,10 @@ KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
     "code as markdown": (retype_code_as_markdown, "softmax was not in its own cell. It was recognised by its content"),
     "moved": (move_answers_to_the_end, "self_attention was not in its own cell. It was recognised by its content"),
     "reversed": (reverse, ""),
-    "stripped ids": (strip_ids, "The answer why_scale had lost its id; it was recognised by its position."),
+    "stripped ids": (strip_ids, "The cell why_scale was empty or missing; the text below its question was taken."),
     "other ids": (strip_nbgrader, "attention_backward was not in its own cell. It was recognised by its content"),
     "swapped ids": (swap_ids, "softmax was not in its own cell. It was recognised by its content"),
-    "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; its released text was put back."),
+    "edited tests": (edit_locked_cells, "The locked cell softmax_extreme was changed; the changed cell runs first"),
     "odd fields": (odd_fields, ""),
     "10,000 cells": (many_cells, "The first 2,000, and all cells of the assignment, were read"),
 }
@@ -205,7 +205,7 @@ def test_repair_of_an_earlier_release_drops_its_texts(assignment: Assignment) ->
         repair_notebook(to_bytes(notebook), assignment.instructor, assignment.release, earlier=texts)
         for texts in (earlier, frozenset())
     ]
-    taken = ["was put into it" in "\n".join(each.receipt) for each in repaired]
+    taken = ["below its question was taken" in "\n".join(each.receipt) for each in repaired]
     assert (taken, repaired[0].questions) == ([False, True], [])
     assert repaired[0].receipt[0].startswith("The notebook is from an earlier release")
     assert not [cell for cell in repaired[0].notebook.cells if "own" in cell.metadata or "changed" in cell.metadata]
