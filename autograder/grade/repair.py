@@ -262,7 +262,8 @@ class _Work:
         """Return a released cell, with the student's text if it is an answer, and what was changed in any other cell."""
         blank, full = self.released[place], instructor.cells[place]
         cell = None if index is None else self.cells[index]
-        item, name = Item(nbformat.from_dict(full), place), name_of(blank)
+        # nbgrader sees by the released answer's checksum whether the student wrote something.
+        item, name = Item(nbformat.from_dict(blank if is_answer(blank) else full), place), name_of(blank)
         changed = index is not None and self.mine[index]
         if is_answer(blank):
             item.node.source = blank.source if cell is None else _clean(cell.source, full.cell_type, self.receipt)
