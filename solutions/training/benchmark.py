@@ -428,22 +428,5 @@ def estimate(records: RecordsOption = RECORDS) -> None:
     out.print(table)
 
 
-@app.command()
-def gpu(epochs: EpochsOption = 3, records: RecordsOption = RECORDS) -> None:
-    """Train on a GPU with batches of 128, 256 and 512, compiled or not, and write gpu.json. The test set is not touched."""
-    where, data, runs = choose_device("cuda"), load_mnist(), []
-    machine, precision = describe_machine(where), str(choose_precision(where)).removeprefix("torch.")
-    for size in (128, 256, 512):
-        for compile in (False, True):
-            name, settings = (
-                f"{size}, compiled" if compile else f"{size}",
-                replace(SHORT, epochs=epochs, batch_size=size),
-            )
-            *_, (_, curve) = train(settings, data.training, data.validation, device=where, compile=compile)
-            runs.append(Record(name, asdict(settings), data.name, machine, precision, [asdict(each) for each in curve]))
-            _say(name, settings.seed, curve[-1])
-    write_record(records / "gpu.json", *runs)
-
-
 if __name__ == "__main__":
     app()

@@ -49,8 +49,9 @@ def estimate_t4(settings: Settings) -> dict[str, float]:
     """Estimate the seconds of an epoch of 55,000 images on a T4 from counted work. It was not measured.
 
     A step has three parts: launches, products and bytes. It takes at least as long as the slowest part, and at most
-    the sum of all three. A launch takes 32 µs, as in the first run of gpu.json. The other rates are assumed: a quarter of
-    the T4's 65 TFLOP/s in float16 (the matrices are small), and 60 % of its 320 GB/s.
+    the sum of all three. A launch takes 32 µs: on a machine with an H100, a step with 128 images, divided by its
+    launches, took as long. The other rates are assumed: a quarter of the T4's 65 TFLOP/s in float16 (the matrices are
+    small), and 60 % of its 320 GB/s.
     """
     counted = count_step(settings)
     parts = dict(
