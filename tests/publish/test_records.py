@@ -213,7 +213,7 @@ def test_page_about_the_book_tells_what_chapters_recorded() -> None:
     positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
     for start, link, wrong, right in (
         ("attention weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
-        ("without positions", "positions.md", positions["none (M46)"], positions["learned, 0.02"]),
+        ("without positions", "positions.md", positions["none"], positions["learned, 0.02"]),
     ):
         (sentence,) = [line for line in about.splitlines() if start in line and link in line]
         for found in (wrong, right):
