@@ -183,10 +183,10 @@ def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
     assert (scores.argmax(dim=-1) == torch.tensor(kept["labels"])).float().mean() > 0.98
 
 
-def test_page_about_the_book_tells_what_was_recorded() -> None:
-    """Do the page about the book and README give the measured accuracies, and differences of paired seeds?"""
+def test_wrong_attention_is_told_as_recorded() -> None:
+    """Do the chapter on heads and README give the measured accuracies, and the difference of paired seeds?"""
     runs = json.loads((ROOT / "book" / "records" / "wrong_attention.json").read_text())
-    about, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/about.md", "README.md"))
+    chapter, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("book/multihead.md", "README.md"))
     accuracies: dict[str, list[float]] = {}
     for run in sorted(runs, key=lambda run: run["settings"]["seed"]):
         found = accuracies.setdefault(run["name"], [])
@@ -194,27 +194,15 @@ def test_page_about_the_book_tells_what_was_recorded() -> None:
         found.append(100 * run["test_accuracy"])
     assert len({len(found) for found in accuracies.values()}) == 1
     assert len(accuracies["right"]) == 5  # 2.776 is the 97.5 % quantile of t for five seeds
+    ends = {}
     for name, found in accuracies.items():
         gaps = [one - right for one, right in zip(found, accuracies["right"], strict=True)]
-        gap = "" if name == "right" else f"{mean(gaps):.2f} ± {2.776 * stdev(gaps) / 5**0.5:.2f}".replace("-", "−")
-        row = [name, gap, *(f"{each:.2f}" for each in [mean(found), *found])]
-        assert f"\n| {' | '.join(row)} |\n" in about
-    for name in ("right", "M6 softmax over the queries"):
-        told = " / ".join(f"{each:.1f}" for each in accuracies[name])
-        assert f"{told} %" in about.partition("## Two measurements")[0]
-        assert f"{told} %" in readme
-
-
-def test_page_about_the_book_tells_what_chapters_recorded() -> None:
-    """Are the ranges for uniform weights and for no positions those of their chapters' records?"""
-    about = (ROOT / "book" / "about.md").read_text(encoding="utf-8")
-    read = lambda name: json.loads((ROOT / "book" / "records" / name).read_text(encoding="utf-8"))["results"]
-    heads = read("multihead.json")
-    positions = {kind: [whole for whole, _ in runs] for kind, runs in read("positions.json")["accuracies"].items()}
-    for start, link, wrong, right in (
-        ("attention weights are all $1/N$", "multihead.md", heads["uniform"], heads["right"]),
-        ("without positions", "positions.md", positions["none"], positions["learned, 0.02"]),
-    ):
-        (sentence,) = [line for line in about.splitlines() if start in line and link in line]
-        for found in (wrong, right):
-            assert f" {min(found):.0f} to {max(found):.0f} %" in sentence
+        ends[name] = mean(gaps), 2.776 * stdev(gaps) / 5**0.5
+    lost, half = ends.pop("M25 softmax over the heads")
+    share = mean(accuracies["M25 softmax over the heads"])
+    assert f"costs {-lost:.2f} ± {half:.2f} points, but its mean accuracy of {share:.2f} % alone" in chapter
+    assert all(abs(gap) < half and abs(gap) + half < 0.4 for name, (gap, half) in ends.items() if name != "right")
+    assert "their ends are at most 0.4 points from it" in chapter
+    told = " / ".join(f"{each:.1f}" for each in accuracies["M6 softmax over the queries"])
+    assert f"{told} %" in readme
+    assert " / ".join(f"{each:.1f}" for each in accuracies["right"]) in readme

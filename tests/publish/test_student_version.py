@@ -41,7 +41,6 @@ IN_CHAPTERS = {
     "optimizer.step()",
     "return layer",
     "return block",
-    "self.class_token = nn.Parameter(torch.zeros(1, 1, width))",  # multihead.md shows a complete model
     "weights = scores.softmax(dim=-1)",  # the smallest case, which a chapter shows in the field's notation
     "unit = tokens / tokens.norm(dim=-1, keepdim=True)",
     "total = 0.0",
