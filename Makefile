@@ -96,7 +96,6 @@ train: setup
 bench-training: setup
 	$(BIN)/python -m solutions.training.benchmark compare
 	$(BIN)/python -m solutions.training.benchmark ablate
-	$(BIN)/python -m solutions.training.benchmark sprint
 	$(BIN)/python -m solutions.training.benchmark estimate
 
 bench-grading: setup

@@ -36,10 +36,6 @@ from solutions.vit import ViT, evaluate
 GOAL = 0.98  # share of right test images at which the clock stops
 RECORDS = Path("book/records")
 SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # such a short run sees each image twice, and needs no augmentation
-SPRINTS = {  # runs of one epoch, in the order in which they were tried; the validation split chose each
-    "small batches": dict(batch_size=64),
-    "wider, augmented": dict(batch_size=64, width=96, depth=4, hidden_width=192, shift=1.0, rotation=5.0),
-}
 CHANGES = {  # changes to the recipe; each run makes one
     "the recipe": {},
     "positions as ViT() draws them": dict(position_std=0.02),
@@ -275,20 +271,6 @@ def wrong_command(
     data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon needs PyTorch's layers
     settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
     _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
-
-
-@app.command()
-def sprint(
-    seeds: SeedsOption = 3,
-    threads: ThreadsOption = 1,
-    records: RecordsOption = RECORDS,
-    digits: DigitsOption = False,
-) -> None:
-    """Train for one epoch, and write sprint.json, for the speed record. Continues an interrupted run."""
-    torch.set_num_threads(threads)
-    data, path = _data(digits), records / "sprint.json"
-    settings = {name: replace(SHORT, epochs=1, **changes) for name, changes in SPRINTS.items()}
-    _one_at_a_time(path, settings, data, seeds, len(data.training), tested=True)
 
 
 def _show(done: list[Record]) -> None:

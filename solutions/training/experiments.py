@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 import typer
 from rich.console import Console
@@ -27,7 +26,6 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from solutions.training.architectures import compare_attentions, count_parameters, fit_width, make_model
-from solutions.training.benchmark import interval
 from solutions.training.checkpoints import check_can_be_written
 from solutions.training.data import Data, Images, draw, load_images, some_classes
 from solutions.training.recipe import loss_and_accuracy, train
@@ -111,7 +109,7 @@ def plan(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Itera
     for seed, attention in itertools.product(range(seeds), ("einsum", "loop", "M6")):
         chosen = replace(settings, architecture=attention, seed=seed)
         yield Run("attention", attention, "five", min(len(data["five"].training), size.five_images), chosen)
-    yield from plan_search(size, seeds, photographs, lookup)
+    yield from plan_factors(size, seeds, photographs)
 
 
 def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lookup) -> Iterator[Run]:
@@ -160,42 +158,19 @@ def plan_architectures(size: Size, seeds: int, data: dict[str, Data], lookup: Lo
                 yield Run(f"seconds, {name}", f"{architecture} {count}", name, count, same)
 
 
-def plan_search(size: Size, seeds: int, data: Data, lookup: Lookup) -> Iterator[Run]:
-    """Yield the runs of two searches of equal cost, then the settings that each search chose, on all seeds.
-
-    One search changes one factor at a time, the other is random. Both search over patch size, heads and width: 32
-    settings. One factor at a time tries eight of them.
-    """
+def plan_factors(size: Size, seeds: int, data: Data) -> Iterator[Run]:
+    """Yield runs that change one factor at a time: patch size, heads, width or epochs."""
     base, side = recipe_for(data, epochs=size.epochs), data.training.shape[1]
-    factors = dict(patch_size=(side // 8, side // 4), num_heads=HEADS, width=WIDTHS)
-
-    def run(group: str, **changes: object) -> Run:
-        name = ", ".join(f"{factor} {value}" for factor, value in changes.items() if factor != "seed")
-        return Run(group, name, "photographs", size.images, replace(base, **changes))
-
-    first: dict[str, list[Run]] = {}
-    for seed in range(seeds):
-        for factor, values in (*factors.items(), ("epochs", sorted({*size.other_epochs, size.epochs}))):
-            runs = [run(factor, **{factor: value}, seed=seed) for value in values]
-            yield from runs
-            first.setdefault(factor, runs)  # the runs of seed 0 decide
-    looked_at = {each.key: each for factor in factors for each in first[factor]}
-    cost = sum(cpu_seconds(lookup(each)) for each in looked_at.values())
-    grid = [dict(zip(factors, values)) for values in itertools.product(*factors.values())]
-    drawn, spent = [], 0.0
-    for index in np.random.default_rng(0).permutation(len(grid)):
-        if spent >= cost:
-            break
-        drawn.append(run("random", **grid[index]))
-        yield drawn[-1]
-        spent += cpu_seconds(lookup(drawn[-1]))
-    bests = {factor: getattr(best(first[factor], lookup).settings, factor) for factor in factors}
-    winner = best(drawn, lookup).settings
-    for seed in range(seeds):
-        yield replace(run("chosen", **bests, seed=seed), name="one factor at a time")
-        yield replace(
-            run("chosen", **{factor: getattr(winner, factor) for factor in factors}, seed=seed), name="random search"
-        )
+    factors = dict(
+        patch_size=(side // 8, side // 4),
+        num_heads=HEADS,
+        width=WIDTHS,
+        epochs=sorted({*size.other_epochs, size.epochs}),
+    )
+    for seed, (factor, values) in itertools.product(range(seeds), factors.items()):
+        for value in values:
+            settings = replace(base, **{factor: value}, seed=seed)
+            yield Run(factor, f"{factor} {value}", "photographs", size.images, settings)
 
 
 def best(runs: list[Run], lookup: Lookup) -> Run:
@@ -361,15 +336,14 @@ class Logbook:
 
 
 def say_groups(logbook: Logbook) -> None:
-    """Print the test accuracy of each group, with its interval over the seeds."""
+    """Print the test accuracies of each group, one for each seed."""
     table = Table("group", "run", "seeds", "CPU s", "test accuracy, %")
     for group, named in logbook.groups.items():
         for name, keys in named.items():
             some = [logbook.runs[key] for key in keys]
-            mean, half = interval([100 * result["test_accuracy"] for result in some])
+            tested = " / ".join(f"{100 * result['test_accuracy']:.1f}" for result in some)
             seconds = statistics.mean(cpu_seconds(result) for result in some)
-            spread = f" ± {half:.1f}" if len(some) > 1 else ""
-            table.add_row(group, name, str(len(some)), f"{seconds:.1f}", f"{mean:.1f}{spread}")
+            table.add_row(group, name, str(len(some)), f"{seconds:.1f}", tested)
     out.print(table)
 
 
@@ -408,7 +382,7 @@ def all_command(
         int, typer.Option(min=8, help="Pixels of a side, for a folder's images: a multiple of 8.")
     ] = 32,
     night: Annotated[
-        bool, typer.Option("--night", help="More images and epochs: some three hours of one core.")
+        bool, typer.Option("--night", help="More images and epochs: more than two hours of one core.")
     ] = False,
     images: Annotated[int | None, typer.Option(min=1, help="Use at most this many training images.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Train for at most this many epochs.")] = None,

@@ -135,21 +135,6 @@ def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert all(epoch["test_accuracy"] is None for run in runs for epoch in run["curve"])
 
 
-def test_sprint_is_one_epoch_tested_once(small: None, tmp_path: Path) -> None:
-    """Is each seed trained once, for one epoch on all training images, and then tested once?"""
-    for seeds in (1, 2):
-        said = call("sprint", "--seeds", seeds, "--records", tmp_path)
-    runs = [Record(**run) for run in json.loads((tmp_path / "sprint.json").read_text())]
-    assert [(run.name, run.settings["seed"], len(run.curve)) for run in runs] == [
-        (name, seed, 1) for seed in (0, 1) for name in benchmark.SPRINTS
-    ]
-    assert {run.data for run in runs} == {"digits, the first 40 training images"}
-    assert all(run.curve[0]["test_accuracy"] is None for run in runs)
-    for name in benchmark.SPRINTS:
-        first, second = (100 * run.test_accuracy for run in runs if run.name == name)
-        assert name in said and f"{(first + second) / 2:.2f} ±" in said
-
-
 def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Path) -> None:
     """Is each attention trained for each seed from the same parameters, and tested once?"""
     table = call("wrong", "--seeds", 2, "--epochs", 1, "--images", 30, "--records", tmp_path)
