@@ -86,7 +86,8 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
     for block in CODE.findall(page):
         exec(block, namespace)
     exercises = exercises_of("attention")
-    said = dict(re.findall(r"^def (\w+)\(.*\):(?:  # (M\d+))?$", page, re.M))
+    numbers = {known.title: known.name for known in MISTAKES} | {"": ""}
+    said = {name: numbers[title] for title, name in re.findall(r"^(?:# wrong: (.+)\n)?def (\w+)\(", page, re.M)}
     in_torch = namespace["attention_in_torch"]
     del said["attention_in_torch"], said["refuse"]
     assert set(exercises) < set(said)
@@ -104,8 +105,10 @@ def test_after_the_first_exercise_each_variant_is_what_the_page_says() -> None:
 def test_table_after_the_first_exercise_holds_known_variants() -> None:
     """Is each row of the table a known variant of the mistake, with words from the code above it?"""
     [page] = [path.read_text(encoding="utf-8") for path in AFTER if path.stem == "after_1_attention"]
-    rows = re.findall(r"^\| (M\d+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
-    variants = {(known.name, *change) for known in MISTAKES for variant in known.variants for change in variant.changes}
+    rows = re.findall(r"^\| (.+) \| `(.+?)` \| `(.+?)` \|", page, re.M)
+    variants = {
+        (known.title, *change) for known in MISTAKES for variant in known.variants for change in variant.changes
+    }
     assert len(rows) >= 10
     assert set(rows) <= variants
     assert [words for _, words, _ in rows if not any(words in block for block in CODE.findall(page))] == []
