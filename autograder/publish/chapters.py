@@ -126,7 +126,8 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
         if match["kind"] == "optional":  # the page folds such a section
             return "*The rest of this section is optional.*"
         if match["kind"] == "drawing":  # such a drawing works only on the page
-            return ""
+            example = match["title"].startswith("words_")  # the text speaks of it
+            return f"*The book has [a drawing]({book.page(name)}) here.*" if example else ""
         if match["kind"] == "image":  # a drawing has two themes, and a notebook shows the light one
             alt = re.search(r"^:alt:[ \t]*(.*)$", match["options"], re.MULTILINE)
             address = book.url + match["title"]

@@ -4,6 +4,9 @@
     :here: softmax              its elements with data-part="softmax", which get the class "here"
     :::
 
+    :::{drawing} words_softmax  a drawing of the running example, from six_words.py
+    :::
+
 A picture in Markdown would be the same in each chapter, and would not have the page's colours.
 """
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree
 
+import six_words
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -27,6 +31,9 @@ class RecurringDrawing(SphinxDirective):
     option_spec: ClassVar = {"here": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
+        if self.arguments[0] in six_words.DRAWINGS:
+            self.env.note_dependency(six_words.__file__)
+            return [nodes.raw("", six_words.draw(self.arguments[0]), format="html")]
         path = STATIC / f"recurring_{self.arguments[0]}.svg"
         if not path.exists():
             raise self.error(f"there is no drawing {path}")

@@ -188,6 +188,10 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
         ),
         (":::{image} _static/a_dark.svg\n:class: only-dark\n:::", ""),
         ("Before.\n\n:::{drawing} vit\n:here: patches\n:::\n\nAfter.", "Before.\n\n\n\nAfter."),
+        (
+            ":::{drawing} words_softmax\n:::",
+            "*The book has [a drawing](https://example.org/book/softmax.html) here.*",
+        ),
         ("Before.\n\n:::{optional}\n:::\n\nAfter.", "Before.\n\n*The rest of this section is optional.*\n\nAfter."),
         ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
         ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
 import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
@@ -69,6 +71,12 @@ def test_recurring_drawing_marks_where_we_are(name: str, here: str, tmp_path: Pa
     assert {part["data-part"] for part in drawing.select(".here")} == set(parts)
     boxes = drawing.select("g.part")
     assert len(boxes) > 6 and all(box.find("text").text == box["data-part"] for box in boxes)
+
+
+def test_drawing_of_the_running_example_is_in_the_page(tmp_path: Path) -> None:
+    """Does the name of such a drawing put it into the page, with its conclusion for a screen reader?"""
+    drawing = BeautifulSoup(build(tmp_path, "# A page\n\n```{drawing} words_softmax\n```\n"), "html.parser").svg
+    assert drawing["role"] == "img" and "cat, which has the highest score" in drawing["aria-label"]
 
 
 def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path: Path) -> None:
@@ -133,6 +141,53 @@ def extension(name: str) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "book" / "_ext")
         return vars(importlib.import_module(name))
+
+
+def test_running_example_keeps_its_words_and_colours() -> None:
+    """Has a word the same colour in all drawings, is each word written, and has each drawing its own conclusion?"""
+    six_words = extension("six_words")
+    drawings = {name: BeautifulSoup(six_words["draw"](name), "html.parser").svg for name in six_words["DRAWINGS"]}
+    assert len({drawing["aria-label"] for drawing in drawings.values()}) == 7
+    colours = {(word["data-word"], word.rect["style"]) for each in drawings.values() for word in each.select("g")}
+    assert sorted(number for number, _ in colours) == list("012345") and len({style for _, style in colours}) == 6
+    sentence = set(zip("012345", ["the", "cat", "sat", "on", "the", "mat"], strict=True))
+    for name, drawing in drawings.items():
+        words = {(word["data-word"], word.text.strip()) for word in drawing.select("g")}
+        assert sentence <= words <= sentence | {(number, "") for number, _ in sentence}, name
+        sizes = {float(size) for size in re.findall(r"font-size: ([\d.]+)px", str(drawing))} | {15}
+        assert 382 / float(drawing["viewbox"].split()[2]) * min(sizes) > 9, name  # pixels of letters on a phone
+
+
+def numbers_of(drawing: Any, left: float = 0, right: float = 1000) -> list[float]:
+    """Return the numbers of a drawing between two x, from the top to the bottom and from left to right."""
+    found = [(float(each["y"]), float(each["x"]), each.text) for each in drawing.find_all("text", attrs={"class": ""})]
+    texts = [text.replace("−", "-") for _, x, text in sorted(found) if left < x < right]
+    return [float(text) for text in texts if re.fullmatch(r"-?[\d.]+", text)]
+
+
+def test_running_example_shows_what_torch_computes() -> None:
+    """Are scores, weights and gradient those that PyTorch computes from the queries and keys that a drawing shows?"""
+    names = ("einsum", "multihead", "softmax", "attention", "attention_gradient")
+    draw = extension("six_words")["draw"]
+    pages = (BeautifulSoup(draw(f"words_{name}"), "html.parser").svg for name in names)
+    einsum, heads, softmax, attention, gradient = pages
+    q, k = (torch.tensor(numbers_of(einsum, *span)).view(6, 4) for span in ((0, 114), (114, 240)))
+    scores = torch.einsum("id,jd->ij", q, k)
+    assert numbers_of(einsum, 240) == scores.flatten().tolist()
+    weights = F.scaled_dot_product_attention(q, k, torch.eye(6))
+    shown = torch.tensor(numbers_of(heads, 0, 246)).view(6, 6)
+    torch.testing.assert_close(shown, weights, rtol=0, atol=0.0051)  # two digits
+    other = torch.tensor(numbers_of(heads, 246)).view(6, 6)
+    assert (other.sum(dim=-1) - 1).abs().max() < 0.031 and not torch.allclose(other, shown, atol=0.1)
+    assert numbers_of(softmax)[:6] == (scores[2] / 2).tolist()
+    for drawing in (softmax, attention):
+        row = torch.tensor(numbers_of(drawing)[-6:])
+        torch.testing.assert_close(row, weights[2], rtol=0, atol=0.00051)  # three digits
+        assert round(row.sum().item(), 3) == 1
+    benefit, _, slopes = torch.tensor(numbers_of(gradient)).view(3, 6)
+    given = (scores[2] / 2).requires_grad_()
+    (-given.softmax(dim=0) @ benefit).backward()
+    torch.testing.assert_close(slopes, given.grad, rtol=0, atol=0.0051)
 
 
 def test_minutes_are_those_of_chapters_and_of_sections() -> None:
