@@ -1,7 +1,7 @@
-/** Attention on three queries, keys and values of width 2, live, with a switch for the mistakes. */
+/** Attention on three queries, keys and values of width 2, live; a button opens versions with mistakes, and six tests. */
 (() => {
   "use strict";
-  const { make, matrix, choice, lamps, transpose, product, scaled, softmax, close, random } = Widgets;
+  const { make, matrix, choice, lamps, opener, mistakeLink, transpose, product, scaled, softmax, random } = Widgets;
 
   const EXAMPLE = {
     Q: [[1, 0], [0, 1], [1, 1]],
@@ -16,11 +16,11 @@
     long: () => ({ ...EXAMPLE, Q: scaled(EXAMPLE.Q, 1000) }),
   };
 
-  // For each choice: what is wrong, its formula, and what to look for.
-  const MISTAKES = {
-    right: ["", "softmax(Q Kᵀ / √d) V", "Each row of weights sums to 1. Change a number and watch its row."],
+  // For each version, by the number of its mistake: its name, its formula, and what to look for.
+  const VERSIONS = {
+    right: ["right", "softmax(Q Kᵀ / √d) V", "A folded corner marks each number that a mistake makes wrong."],
     M3: ["no maximum", "exp(S) / Σ exp(S), no maximum subtracted", "The numbers are the same until a score exceeds 709: try the long queries."],
-    M6: ["wrong axis", "softmax over the queries, V", "Columns sum to 1, rows do not. The shapes are right."],
+    M6: ["wrong axis", "softmax(Q Kᵀ / √d, over the queries) V", "Columns sum to 1, rows do not. The shapes are right."],
     M8: ["not scaled", "softmax(Q Kᵀ) V", "Sharper weights: without √d the dot products set the temperature."],
     M9: ["√D for √d", "softmax(Q Kᵀ / √D) V with D = 4, for two heads", "Flatter weights: D is the width of all heads together; d is the width of one head."],
     M10: ["d for √d", "softmax(Q Kᵀ / d) V", "Flatter weights: the wrong power of d."],
@@ -54,6 +54,9 @@
     });
     return answer.map((each) => each / total);
   }
+
+  /** Whether two matrices differ by less than 1e-5 everywhere; NaN differs from everything. */
+  const close = (a, b) => a.every((row, i) => row.every((value, j) => Math.abs(value - b[i][j]) < 1e-5));
 
   const loop = ({ Q, K, V }) => Q.map((query) => lookUp(query, K, V));
   const all = (inputs, change) => ({ Q: change(inputs.Q), K: change(inputs.K), V: change(inputs.V) });
@@ -100,17 +103,24 @@
     const sums = matrix({ title: "sum", rows: names("q"), columns: ["Σ"] });
     const lights = lamps("Six tests: which notice the mistake?", TESTS);
     const formula = make("code", {});
-    const note = make("p", { class: "widget-note", role: "status" });
+    const note = make("p", { class: "widget-note" }, "Each row of weights sums to 1. Change a number and watch its row.");
+    const why = make("p", { role: "status" });
     const inputs = choice({
       label: "Input",
-      options: [["example", "example"], ["random", "random"], ["ones", "ones"], ["long", "long", "queries"]],
+      options: [["example", "example"], ["random", "random"], ["ones", "ones"], ["long", "long queries"]],
       change: (name) => { given = INPUTS[name](); update(); },
     });
-    const mistakes = choice({
-      label: "Version",
-      options: Object.entries(MISTAKES).map(([name, [text]]) => [name, name, text]),
-      change: (name) => { mistake = name; lights.hide(); update(); },
+    const versions = choice({
+      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, text]), change: choose,
     });
+    const more = make("div", { class: "widget-more" }, versions.element, why, lights.element);
+    const open = opener(["Choose a mistake", "Back to the right version"], more, () => { versions.choose("right"); choose("right"); });
+
+    function choose(name) {
+      mistake = name;
+      lights.hide();
+      update();
+    }
 
     function update() {
       const now = attention(given, mistake);
@@ -119,8 +129,8 @@
       for (const [name, step] of Object.entries(steps)) step.show(now[name], right[name]);
       sums.show(now.weights.map((row) => [row.reduce((sum, each) => sum + each, 0)]), [[1], [1], [1]]);
       lights.show(noticed(given, mistake));
-      formula.textContent = MISTAKES[mistake][1];
-      note.textContent = MISTAKES[mistake][2];
+      formula.textContent = VERSIONS[mistake][1];
+      why.replaceChildren(VERSIONS[mistake][2], ...mistakeLink(mistake));
     }
 
     // A query is a row: point at one, and its row is marked in every step.
@@ -133,10 +143,9 @@
     };
     for (const part of [flow, fields.Q.element]) for (const event of ["pointerover", "focusin"]) part.addEventListener(event, mark);
 
-    box.append(mistakes.element, make("p", { class: "widget-formula" }, formula),
-      make("div", { class: "widget-flow" }, fields.Q.element, fields.K.element, fields.V.element,
+    box.append(make("div", { class: "widget-flow" }, fields.Q.element, fields.K.element, fields.V.element,
         make("div", { class: "widget-side" }, inputs.element, note)),
-      flow, lights.element);
+      make("p", { class: "widget-formula" }, formula), flow, open, more);
     update();
   });
 })();

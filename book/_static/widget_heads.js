@@ -1,10 +1,10 @@
 /** Split and merge on numbered cells: reshape and transpose as steps, right and with three mistakes. */
 (() => {
   "use strict";
-  const { make, choice, lamps } = Widgets;
+  const { make, choice, lamps, mistakeLink } = Widgets;
   const SIZES = { "2,2": [3, 2, 2], "3,2": [3, 3, 2], "2,3": [3, 2, 3] };
   const VERSIONS = {
-    right: ["", "A reshape splits the width, then a transpose puts the heads first. The merge does the same in reverse."],
+    right: ["right", "A reshape splits the width, then a transpose puts the heads first. The merge does the same in reverse."],
     M21: ["split by reshape alone", "One reshape makes (H, N, d) without a transpose. There is no error, because the number of cells is right."],
     M22: ["merge by reshape alone", "The heads are right, but the merge has no transpose: its reshape joins cells that are side by side in memory."],
     M81: ["every H-th column", "The width is split into (d, H). The merge makes the same mistake, so every cell comes back: the round trip notices nothing."],
@@ -53,7 +53,7 @@
       ["by hand", "Does head 1 hold the first d columns of every token?"],
     ]);
     const versions = choice({
-      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, name, text]), change: (name) => { version = name; lights.hide(); update(); },
+      label: "Version", options: Object.entries(VERSIONS).map(([name, [text]]) => [name, text]), change: (name) => { version = name; lights.hide(); update(); },
     });
     const choices = choice({
       label: "Heads", options: [["2,2", "H = 2, d = 2"], ["3,2", "H = 3, d = 2"], ["2,3", "H = 2, d = 3"]],
@@ -94,7 +94,7 @@
       stages.replaceChildren(...now.map((stage, i) => draw(stage, i === heads ? right[2] : i === now.length - 1 ? right[4] : undefined)));
       const first = [...new Set(now[heads].flat.slice(0, N * d).map((cell) => Math.floor(cell / 10)))];
       const whole = first.length === N ? "all tokens" : `tokens ${first.join(" and ")} only`;
-      note.textContent = `${VERSIONS[version][1]} Head 1 sees ${whole}.`;
+      note.replaceChildren(`${VERSIONS[version][1]} Head 1 sees ${whole}.`, ...mistakeLink(version));
       lights.show([now[heads].shape.join() !== right[2].shape.join() || now.at(-1).shape.join() !== right[4].shape.join(),
         !same(now.at(-1), right[4]), !same(now[heads], right[2])]);
       mark(chosen);

@@ -1,7 +1,7 @@
 /** Masks: paint the pairs that may look at each other, and see what weight leaks when a mistake reads the mask. */
 (() => {
   "use strict";
-  const { make, matrix, board, choice, button, format, softmax, random, scaled, transpose } = Widgets;
+  const { make, matrix, board, choice, button, mistakeLink, format, softmax, random, scaled, transpose } = Widgets;
   const SIZE = 6;
   const SCORES = [
     [0.4, -1.2, 0.9, 0.1, 1.4, -0.3], [-0.8, 0.6, 1.1, -0.2, 0.3, 0.7], [1.3, 0.2, -0.5, 0.8, -1.0, 0.4],
@@ -17,12 +17,12 @@
   };
   const VERSIONS = {
     right: ["right", "Forbidden scores become −∞ before the softmax: no weight, and each row sums to 1."],
-    M16: ["M16 inverted", "All the weight is on forbidden pairs."],
-    M17: ["M17 after the softmax", "Nothing leaks, but the rows sum to less than 1."],
-    M18: ["M18 added as 0 and 1", "Allowed scores grow by 1; forbidden scores stay as they are."],
-    M19: ["M19 wrong axis", "The mask is transposed: rows and columns change places."],
-    M20: ["M20 nothing to look at", "Forbidden scores become −10⁹ instead of −∞, and there is no error. Try the mask that hides all keys from query 3."],
-    M71: ["M71 not used", "The code never uses the mask."],
+    M16: ["inverted", "All the weight is on forbidden pairs."],
+    M17: ["after the softmax", "Nothing leaks, but the rows sum to less than 1."],
+    M18: ["added as 0 and 1", "Allowed scores grow by 1; forbidden scores stay as they are."],
+    M19: ["wrong axis", "The mask is transposed: rows and columns change places."],
+    M20: ["−10⁹ for −∞", "There is no error if a mask hides all keys. Try the mask “query 3: nothing”."],
+    M71: ["not used", "The code never uses the mask."],
   };
 
   /** The weights that a version computes with a mask, or an error in words. */
@@ -75,7 +75,7 @@
       weights.show(shown, right ?? shown);
       sums.show(shown.map((row, i) => [row.reduce((sum, each) => sum + each, 0), leak[i]]), shown.map(() => [1, 0]));
       leaked.textContent = error ?? `${format(leak.reduce((sum, each) => sum + each, 0))} of ${SIZE} units of weight are on forbidden pairs. `;
-      note.replaceChildren(leaked, error ? ". A weighted mean of nothing does not exist, so the right answer is an error." : VERSIONS[version][1]);
+      note.replaceChildren(leaked, error ? ". A weighted mean of nothing does not exist, so the right answer is an error." : VERSIONS[version][1], ...mistakeLink(version));
     }
 
     box.append(versions.element, masks.element,

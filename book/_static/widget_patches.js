@@ -1,4 +1,4 @@
-/** From image to tokens: cut your own drawing into patches, correctly and by a reshape alone (M44). */
+/** From image to tokens: cut your own drawing into patches, correctly and by a reshape alone. */
 (() => {
   "use strict";
   const { make, choice, slider, sketch } = Widgets;
@@ -11,7 +11,7 @@
       image[(Math.floor(n / across) * size + Math.floor(i / size)) * SIDE + (n % across) * size + (i % size)]));
   }
 
-  /** M44: the same shape by a reshape alone, which cuts the line of pixels instead of patches. */
+  /** The same shape by a reshape alone, which cuts the line of pixels instead of patches. */
   function reshape(image, size) {
     const length = size * size;
     return Array.from({ length: (SIDE * SIDE) / length }, (_, n) => image.slice(n * length, (n + 1) * length));
@@ -23,8 +23,8 @@
     let [size, chosen] = [7, 5];
     const paper = sketch.paper(update);
     const canvas = (label) => make("canvas", { role: "img", "aria-label": label });
-    const [whole, right, wrong] = ["The image, cut", "The rows of the right result, each drawn as a patch", "M44: the rows of a reshape, each drawn as a patch"].map(canvas);
-    const [row, rowWrong] = ["The chosen row", "The same row under M44"].map(canvas);
+    const [whole, right, wrong] = ["The image, cut", "The rows of the right result, each drawn as a patch", "The rows of a reshape alone, each drawn as a patch"].map(canvas);
+    const [row, rowWrong] = ["The chosen row", "The same row of a reshape alone"].map(canvas);
     const note = make("p", { class: "widget-note", role: "status" });
     const sizes = choice({
       label: "P", options: [["7", "7"], ["14", "14"], ["4", "4"], ["2", "2"]], change: (value) => { size = Number(value); chosen = 0; update(); },
@@ -71,7 +71,7 @@
       strip(rowWrong, cutWrong[chosen]);
       const [first, last] = [0, 1].map((end) => Math.floor(((chosen + end) * size * size - end) / SIDE) + 1);
       note.textContent = `P = ${size}: ${cut.length} rows of ${size * size} numbers. Row ${chosen + 1} is the patch in row ${Math.floor(chosen / across) + 1}, column ${(chosen % across) + 1}; `
-        + `under M44 it is a piece of the image's ${first === last ? `line ${first}` : `lines ${first} to ${last}`}.`;
+        + `by a reshape alone it is a piece of the image's ${first === last ? `line ${first}` : `lines ${first} to ${last}`}.`;
     }
 
     /** A click on tiles chooses the patch. */
@@ -85,8 +85,8 @@
     const figure = (text, ...parts) => make("div", {}, make("p", {}, text), ...parts);
     box.append(
       make("div", { class: "widget-flow digit" }, paper.element, make("div", { class: "widget-side" }, paper.picks, sizes.element, which.element, note)),
-      make("div", { class: "tiles" }, figure("the image", whole), figure("patches", right), figure("M44", wrong)),
-      make("div", { class: "strips" }, figure("the row", row), figure("the row under M44", rowWrong)));
+      make("div", { class: "tiles" }, figure("the image", whole), figure("patches", right), figure("a reshape alone", wrong)),
+      make("div", { class: "strips" }, figure("the row", row), figure("the row by a reshape alone", rowWrong)));
     update();
   });
 })();

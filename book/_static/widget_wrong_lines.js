@@ -93,10 +93,10 @@
           each.classList.toggle("chosen", i === said);
           each.classList.toggle("wrong", i === riddle.wrong);
         });
-        const link = make("a", { href: `mistakes.html#${riddle.mistake.toLowerCase()}` }, riddle.mistake);
+        const link = make("a", { href: `mistakes.html#${riddle.mistake.toLowerCase()}` }, riddle.title);
         const better = riddle.right ? ["It should be ", make("code", {}, riddle.right)] : ["It should not be there"];
         answer(said === riddle.wrong,
-          [`Line ${riddle.wrong + 1} is wrong: `, link, `, ${riddle.title}. `, ...better, ". ", ...tests(riddle)], riddle.name);
+          [`Line ${riddle.wrong + 1} is wrong: `, link, ". ", ...better, ". ", ...tests(riddle)], riddle.name);
         tell();
       });
       return [make("div", { "data-riddle": riddle.name },

@@ -1,5 +1,5 @@
 /**
- * Shared code of all widgets of this book: parts to draw with, and the arithmetic of matrices.
+ * What all widgets share: parts to draw with, and the arithmetic of matrices.
  *
  * A widget is a file widget_NAME.js that calls Widgets.define("NAME", box => …). This call puts the widget's
  * parts into its place on the page. Without scripts, the earlier content of this place stays visible. Matrices are arrays of rows.
@@ -141,8 +141,7 @@ const Widgets = (() => {
    *
    * @param {object} options
    * @param {string} options.label What is chosen.
-   * @param {[string, string, string?][]} options.options Value and text of each, and more text, which a phone shows only
-   *   for the chosen one.
+   * @param {[string, string][]} options.options Value and text of each.
    * @param {(value: string) => void} options.change Called with the chosen value.
    * @returns {{element: HTMLElement, choose: (value: string) => void}}
    */
@@ -151,8 +150,7 @@ const Widgets = (() => {
     const inputs = options.map(([value], i) =>
       make("input", { type: "radio", name, value, checked: i === 0, onchange: () => change(value) }));
     const element = make("fieldset", { class: "widget-choice" }, make("legend", {}, label),
-      ...options.map(([, text, more], i) =>
-        make("label", {}, inputs[i], make("span", {}, text, ...(more ? [make("i", {}, ` ${more}`)] : [])))));
+      ...options.map(([, text], i) => make("label", {}, inputs[i], make("span", {}, text))));
     const choose = (value) => inputs.forEach((input) => { input.checked = input.value === value; });
     return { element, choose };
   }
@@ -206,9 +204,25 @@ const Widgets = (() => {
   /** A button. */
   const button = (text, click, properties = {}) => make("button", { type: "button", onclick: click, ...properties }, text);
 
+  /** A button that shows a hidden part of a widget and hides it again. */
+  function opener(texts, part, change = () => {}) {
+    part.hidden = true;
+    const element = button(texts[0], () => {
+      part.hidden = !part.hidden;
+      element.textContent = texts[part.hidden ? 0 : 1];
+      element.setAttribute("aria-expanded", !part.hidden);
+      change();
+    }, { "aria-expanded": false });
+    return element;
+  }
+
+  /** A version's link to its mistake in the list; the right version has none. */
+  const mistakeLink = (version) =>
+    version === "right" ? [] : [" ", make("a", { href: `mistakes.html#${version.toLowerCase()}` }, "This mistake in the list")];
+
   /**
-   * A row of lamps, one for each test; a lit lamp means that its test notices something. The reader guesses first: a
-   * button shows the results, and `hide` hides them again.
+   * A row of lamps, one for each test; a lamp is lit if its test notices something. The reader guesses first: a button
+   * shows the results.
    *
    * @param {string} label What the lamps show.
    * @param {[string, string][]} names Name of each test, and what it asks.
@@ -236,11 +250,7 @@ const Widgets = (() => {
     return { element, show, hide: () => { shown = false; update(); } };
   }
 
-  /**
-   * An empty drawing with its own coordinates, as wide as its place allows.
-   *
-   * @returns {{element: SVGElement, add: (tag: string, attributes: object, text?: string) => SVGElement, clear: () => void}}
-   */
+  /** An empty drawing with its own coordinates, as wide as its place allows. */
   function drawing(width, height, label) {
     const create = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
     const set = (element, attributes) => Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
@@ -261,7 +271,7 @@ const Widgets = (() => {
   const product = (a, b) => a.map((row) => b[0].map((_, j) => row.reduce((sum, value, m) => sum + value * b[m][j], 0)));
   const scaled = (a, factor) => a.map((row) => row.map((value) => value * factor));
 
-  /** The softmax of each row; without `shift` as in M3, which overflows. */
+  /** The softmax of each row; without `shift`, large scores overflow. */
   function softmax(a, shift = true) {
     return a.map((row) => {
       const largest = shift ? Math.max(...row) : 0;
@@ -271,9 +281,6 @@ const Widgets = (() => {
     });
   }
 
-  /** Whether two matrices differ by less than 1e-5 everywhere; NaN differs from everything. */
-  const close = (a, b) => a.every((row, i) => row.every((value, j) => Math.abs(value - b[i][j]) < 1e-5));
-
   /** A matrix of numbers from −2 to 2 in steps of a half. */
   const random = (rows, columns) =>
     Array.from({ length: rows }, () => Array.from({ length: columns }, () => Math.floor(9 * Math.random()) / 2 - 2));
@@ -282,7 +289,7 @@ const Widgets = (() => {
   const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
 
   return {
-    define, make, format, viridis, paint, matrix, slider, choice, board, button, lamps, drawing,
-    transpose, product, scaled, softmax, close, random, normal,
+    define, make, format, viridis, paint, matrix, slider, choice, board, button, opener, mistakeLink, lamps, drawing,
+    transpose, product, scaled, softmax, random, normal,
   };
 })();

@@ -395,7 +395,7 @@ def test_link_into_the_optional_rest_of_a_section_opens_it(page: Page, site: str
 
 
 def test_widget_of_attention_is_one_screen_of_a_phone(page: Page, site: str) -> None:
-    """Does a reader with a phone see inputs, steps, output and tests at once?"""
+    """Does a reader with a phone see inputs, steps and output at once?"""
     page.set_viewport_size({"width": 390, "height": 800})
     open_page(page, site, "book/attention")
     assert page.locator(".widget-box").first.bounding_box()["height"] <= 710

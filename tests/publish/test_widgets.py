@@ -35,8 +35,8 @@ def test_widget_has_a_place_in_the_book(name: str) -> None:
 
 # Actions in a widget after which lamps are lit, numbers are NaN, an answer is given, or heads are off.
 IN_USE = {
-    "attention": "[value=M3], [value=long], .widget-lamps button",
-    "temperature": "[value=M3], [value='-1000']",
+    "attention": "[aria-expanded], [value=M3], [value=long], .widget-lamps button",
+    "temperature": "[value='-1000'], [aria-expanded]",
     "masks": "[value=M20], [value=nothing]",
     "heads": "[value=M21], .widget-lamps button",
     "riddle": "[data-kind=keys]",
@@ -112,12 +112,13 @@ def test_mask_is_painted_by_a_finger(open_widget: Open) -> None:
 def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:
     """Does the print show the numbers and the choice, without controls that are useless on paper?"""
     page = open_widget("attention")
+    page.get_by_role("button", name="Choose a mistake").click()
     press(page, "M8")
     page.emulate_media(media="print")
     assert matrix(page, "3 softmax").is_visible()
     assert [each.text_content() for each in page.locator(".widget-choice label").all() if each.is_visible()] == [
-        "M8 not scaled",
         "example",
+        "not scaled",
     ]
     assert not page.get_by_text("What is here without a script.").is_visible()
 

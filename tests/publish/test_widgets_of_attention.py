@@ -5,12 +5,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import FIRST_SEED_SOON
+from playwright.sync_api import Page
 from widget_page import Open, matrix, press, read, slide
 
 
 def draw(rng: np.random.Generator, *shape: int) -> torch.Tensor:
     """Return numbers with two decimals, as a reader may type them."""
     return torch.from_numpy(rng.normal(size=shape).round(2) * 2)
+
+
+def open_versions(page: Page) -> None:
+    """Show the versions with a mistake, and the tests."""
+    page.get_by_role("button", name="Choose a mistake").click()
 
 
 def wrong_weights(version: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -33,6 +39,7 @@ def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
     for name, numbers in zip(("queries Q", "keys K", "values V"), given, strict=True):
         for field, number in zip(matrix(page, name).locator("input").all(), numbers.flatten().tolist(), strict=True):
             field.fill(f"{number:.2f}")
+    open_versions(page)
     for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13"):
         press(page, version)
         weights = wrong_weights(version, *given)
@@ -61,9 +68,25 @@ def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
     }
 
 
+def test_versions_with_a_mistake_are_shown_on_demand(open_widget: Open) -> None:
+    """Is attention right at first, with no mistake to choose, and right again when the mistakes are hidden?"""
+    page = open_widget("attention")
+    right = read(matrix(page, "4 mix, output"))
+    versions, lamps = page.locator("input[value='M6']"), page.locator(".widget-lamps")
+    assert not versions.is_visible() and not lamps.is_visible()
+    open_versions(page)
+    assert versions.is_visible() and lamps.is_visible()
+    press(page, "M6")
+    assert (read(matrix(page, "4 mix, output")) != right).any()
+    page.get_by_role("button", name="Back to the right version").click()
+    assert not versions.is_visible() and not lamps.is_visible()
+    np.testing.assert_array_equal(read(matrix(page, "4 mix, output")), right)
+
+
 def test_results_are_shown_after_a_guess(open_widget: Open) -> None:
     """Are the results of the tests hidden until the reader asks, and again for the next mistake?"""
     page = open_widget("attention")
+    open_versions(page)
     results, total = page.locator(".widget-lamps i"), page.locator(".widget-lamps [role=status]")
     for mistake in ("M6", "M12"):
         press(page, mistake)
@@ -79,6 +102,7 @@ def test_results_are_shown_after_a_guess(open_widget: Open) -> None:
 def test_lamps_stay_dark_on_ones(open_widget: Open) -> None:
     """Do inputs of ones hide swapped queries and keys, as the note says?"""
     page = open_widget("attention")
+    open_versions(page)
     press(page, "M11")
     page.get_by_role("button", name="Show the results").click()
     assert page.locator(".lit").all_text_contents() == ["loopDoes a plain loop give the same output, to 10⁻⁵?notices"]
@@ -91,6 +115,7 @@ def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
     page = open_widget("attention")
     press(page, "long")
     assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
+    open_versions(page)
     press(page, "M3")
     assert np.isnan(read(matrix(page, "4 mix, output"))).sum() == 4
     page.get_by_role("button", name="Show the results").click()
@@ -119,6 +144,7 @@ def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> Non
 def test_choice_is_walked_by_arrow_keys(open_widget: Open) -> None:
     """Does an arrow key choose the next version and show its formula?"""
     page = open_widget("attention")
+    open_versions(page)
     page.locator("input[value='right']").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -154,8 +180,9 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
         slide(page, f"score {place}", score)
     divided = torch.from_numpy(scores / 10**power)
     weights = torch.softmax(divided, 0)
-    shown = [float(text) for text in page.locator(".widget-row .widget-bar").all_text_contents()]
+    shown = [float(text.rpartition("=")[2]) for text in page.locator(".widget-row .widget-bar").all_text_contents()]
     np.testing.assert_allclose(shown, weights, atol=0.000501)
+    page.get_by_role("button", name="Show the Jacobian").click()
     jacobian = torch.autograd.functional.jacobian(lambda s: torch.softmax(s, 0), divided)
     np.testing.assert_allclose(read(matrix(page, "Jacobian ∂p / ∂(s/τ)")), jacobian, atol=0.000501)
     entropy = torch.special.entr(weights).sum().item()
@@ -170,18 +197,37 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
             np.testing.assert_allclose(made["weights"], expected, rtol=1e-12)
 
 
-def test_temperature_shows_the_overflow(open_widget: Open) -> None:
-    """Does adding 1,000 to scores change nothing if the maximum is subtracted, and give NaN otherwise?"""
+def test_temperature_starts_as_on_paper_and_shows_the_overflow(open_widget: Open) -> None:
+    """Are the first weights 1/6, 2/6 and 3/6, and does adding 1,000 change them only without the maximum?"""
     page = open_widget("temperature")
     shown = page.locator(".widget-row .widget-bar")
-    before = shown.all_text_contents()
+    assert shown.all_text_contents() == ["1 / 6 = 0.167", "2 / 6 = 0.333", "3 / 6 = 0.500"]
+    assert not matrix(page, "Jacobian ∂p / ∂(s/τ)").is_visible()
     press(page, "1000")
-    assert shown.all_text_contents() == before == ["0.167", "0.333", "0.500"]
-    press(page, "M3")
-    assert shown.all_text_contents() == ["NaN"] * 3
-    assert "∞" in page.locator(".widget-box").text_content()
-    press(page, "0")
-    assert shown.all_text_contents() == before
+    assert shown.all_text_contents() == ["∞ / ∞ = NaN"] * 3
+    press(page, "-1000")
+    assert shown.all_text_contents() == ["0 / 0 = NaN"] * 3
+    press(page, "shift")
+    assert shown.all_text_contents() == ["0.33 / 2 = 0.167", "0.67 / 2 = 0.333", "1 / 2 = 0.500"]
+
+
+def test_curves_of_temperature_end_where_numbers_are_nan(open_widget: Open) -> None:
+    """Do the curves begin at the temperature from which on 1,000 does not overflow, with NaN before it?"""
+    page = open_widget("temperature")
+    curves, label = page.locator(".widget-drawing path[stroke]"), page.locator(".widget-drawing .nan")
+    whole = [each.get_attribute("d") for each in curves.all()]
+    assert len(whole) == 3 and label.count() == 0
+    press(page, "1000")
+    assert label.text_content() == "NaN"
+    temperatures = 10 ** np.linspace(-1.5, 1.5, 61)
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(np.exp((1000 + np.log([[1], [2], [3]])) / temperatures).sum(axis=0))
+    assert [each.get_attribute("d").count("L") + 1 for each in curves.all()] == [finite.sum()] * 3
+    press(page, "shift")
+    assert (
+        [each.get_attribute("d").count("L") for each in curves.all()] == [each.count("L") for each in whole] == [60] * 3
+    )
+    assert label.count() == 0
 
 
 def test_temperature_is_turned_by_keyboard(open_widget: Open) -> None:

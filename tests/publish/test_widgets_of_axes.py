@@ -252,14 +252,14 @@ def test_patches_say_what_a_row_is(open_widget: Open) -> None:
     page = open_widget("patches")
     note = page.locator(".widget-note")
     assert (
-        "Row 6 is the patch in row 2, column 2; under M44 it is a piece of the image's lines 9 to 11."
+        "Row 6 is the patch in row 2, column 2; by a reshape alone it is a piece of the image's lines 9 to 11."
         in note.text_content()
     )
     page.get_by_role("slider", name="row n").press("End")
     assert "Row 16 is the patch in row 4, column 4" in note.text_content()
     page.locator(".tiles canvas").first.tap(position={"x": 5, "y": 5})
     assert (
-        "Row 1 is the patch in row 1, column 1; under M44 it is a piece of the image's lines 1 to 2."
+        "Row 1 is the patch in row 1, column 1; by a reshape alone it is a piece of the image's lines 1 to 2."
         in note.text_content()
     )
     press(page, "14")
