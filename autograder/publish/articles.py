@@ -88,8 +88,9 @@ def read_articles(root: Path, solutions: bool = False, progress: Progress = lamb
     parts = {toc["root"]: ""}
     for part in toc["parts"]:
         for entry in part["chapters"]:
-            if not Path(entry["file"]).name.startswith(left_out):
-                parts[entry["file"]] = part.pop("caption", "")
+            for each in (entry, *entry.get("sections", ())):
+                if not Path(each["file"]).name.startswith(left_out):
+                    parts[each["file"]] = part.pop("caption", "")
     url = config["html"]["baseurl"]
     names = {f"{url}{page}.html": Path(page).name for page in parts}
     articles = []

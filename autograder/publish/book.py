@@ -235,6 +235,8 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     # After a change of an extension, these pages would stay as the old extension made them.
     if not last.endswith(extensions):
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
+    # Sphinx copies changed styles and scripts only when it writes a page.
+    (root / "_build" / "html" / "book" / "intro.html").unlink(missing_ok=True)
     stamp.unlink(missing_ok=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
     if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:

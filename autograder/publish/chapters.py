@@ -49,7 +49,12 @@ def read_book(root: Path) -> Book:
     """Collect titles, numbers and citations from the sources of the book."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    entries = [(Path(entry["file"]).name, "numbered" in part) for part in toc["parts"] for entry in part["chapters"]]
+    entries = [
+        (Path(each["file"]).name, "numbered" in part)
+        for part in toc["parts"]
+        for entry in part["chapters"]
+        for each in (entry, *entry.get("sections", ()))
+    ]
     numbered = [name for name, has_number in entries if has_number]
     chapters = {name: str(numbered.index(name) + 1) if has_number else "" for name, has_number in entries}
     labels = {}

@@ -1,20 +1,20 @@
 """Show on each chapter's first screen where in the book we are, and how long the chapter takes.
 
-In the contents, a star marks each chapter of the short path: those whose sections have minutes on some page.
+The short path reads a chapter from its top to the box of the class `short-path`. In the contents, a star marks the
+chapters that have this box.
 
-    {minutes}`softmax`                  the minutes of a chapter, at any other place
-    {minutes}`softmax#temperature a#b`  the minutes of these sections together
-    {minutes}`softmax#/ a#b/`           the same, but only the text before the first section inside
-    {minutes}`path`                     the sum of all minutes of sections that this page shows
-    {minutes}`all`                      the hours of all chapters
+    {minutes}`softmax`       the minutes of a chapter, at any other place
+    {minutes}`softmax#path`  the minutes from the top of the chapter to the box
+    {minutes}`all`           the hours of all chapters
+    {minutes}`all#path`      the hours of the short path
 
 Minutes are counted: one for 150 words and for an output of a cell, two for an equation, a cell of code and a widget, and
-none for what is folded, except predictions, whose answers everybody opens. A chapter's minutes are rounded to a multiple
-of five.
+none for what is folded, except predictions, whose answers everybody opens. Minutes are rounded to a multiple of five.
 """
 
 import itertools
 import re
+from collections.abc import Iterator
 
 from docutils import nodes
 from optional import optional
@@ -25,6 +25,7 @@ from sphinx.util.docutils import SphinxRole
 
 WORDS = 150  # in a minute
 EQUATION, CELL, OUTPUT, WIDGET = 2, 2, 1, 2  # minutes
+BOX = "short-path"  # the class of the box that ends the short path in a chapter
 
 logger = logging.getLogger(__name__)
 
@@ -34,51 +35,45 @@ class minutes(nodes.Inline, nodes.Element):
 
 
 class Minutes(SphinxRole):
-    """Show the minutes of a chapter in the same folder, or of sections of chapters."""
+    """Show the minutes of a chapter in the same folder, or to its box."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         return [minutes(of=self.text)], []
 
 
-def count_minutes(document: nodes.Node) -> float:
-    """Return the minutes that it takes to read a chapter, without what is folded."""
-    if isinstance(document, nodes.Text):
-        return len(re.findall(r"\w+", document)) / WORDS
-    if isinstance(document, nodes.math_block):
-        return EQUATION
-    if isinstance(document, nodes.literal_block):
-        return CELL
-    classes = document.get("classes", []) if isinstance(document, nodes.Element) else []
-    if "widget" in classes:
-        return WIDGET
-    if "cell_output" in classes:
-        return OUTPUT
-    parts = document.children
-    if "tag_hide-input" in classes:
-        parts = [part for part in parts if "cell_output" in part.get("classes", [])]
-    elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
-        parts = parts[:1]  # the title
-    shown = itertools.takewhile(lambda part: not isinstance(part, optional), parts)
-    return sum(map(count_minutes, shown))
+def timed(part: nodes.Node) -> Iterator[tuple[nodes.Node, float]]:
+    """Yield each text, equation, cell, output and widget with its minutes, without what is folded; and the box."""
+    classes = part.get("classes", []) if isinstance(part, nodes.Element) else []
+    if isinstance(part, nodes.Text):
+        yield part, len(re.findall(r"\w+", part)) / WORDS
+    elif isinstance(part, nodes.math_block):
+        yield part, EQUATION
+    elif isinstance(part, nodes.literal_block):
+        yield part, CELL
+    elif "widget" in classes:
+        yield part, WIDGET
+    elif "cell_output" in classes:
+        yield part, OUTPUT
+    elif BOX in classes:
+        yield part, 0
+    else:
+        parts = part.children
+        if "tag_hide-input" in classes:
+            parts = [each for each in parts if "cell_output" in each.get("classes", [])]
+        elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
+            parts = parts[:1]  # the title
+        for each in itertools.takewhile(lambda each: not isinstance(each, optional), parts):
+            yield from timed(each)
 
 
 def note_minutes(app: Sphinx, document: nodes.document) -> None:
-    """Count the minutes of a page that was read, and of each of its sections, also without the sections inside."""
-    counted: dict[str, float] = {}
-    for number, section in enumerate(document.findall(nodes.section)):
-        own = sum(count_minutes(part) for part in section.children if not isinstance(part, nodes.section))
-        for name in section["ids"]:
-            counted |= {name: count_minutes(section), f"{name}/": own}
-        if number == 0:
-            counted["/"] = own
-    path = {
-        part.partition("#")[0] for place in document.findall(minutes) for part in place["of"].split() if "#" in part
-    }
-    app.env.metadata[app.env.docname] |= {
-        "minutes": count_minutes(document),
-        "minutes of sections": counted,
-        "path": sorted(path),
-    }
+    """Count the minutes of a page that was read, and, if it has the box, those to the box."""
+    to_box, whole = 0.0, 0.0
+    for part, time in timed(document):
+        whole += time
+        if isinstance(part, nodes.Element) and BOX in part["classes"]:
+            to_box = whole
+    app.env.metadata[app.env.docname] |= {"minutes": whole} | ({"minutes to box": to_box} if to_box else {})
 
 
 def chapters_of(env: BuildEnvironment) -> list[str]:
@@ -87,29 +82,23 @@ def chapters_of(env: BuildEnvironment) -> list[str]:
     return sorted(numbers, key=numbers.__getitem__)
 
 
+def path_of(env: BuildEnvironment) -> list[str]:
+    """Return the chapters of the short path in their order."""
+    return [chapter for chapter in chapters_of(env) if "minutes to box" in env.metadata[chapter]]
+
+
 def show_minutes(app: Sphinx, document: nodes.document, page: str) -> None:
     """Replace the placeholders by the numbers."""
-    pages, folder = app.env.metadata, page.rpartition("/")[0]
-    places = list(document.findall(minutes))
-
-    def of_section(place: str) -> int:
-        chapter, _, name = place.partition("#")
-        sections = pages[f"{folder}/{chapter}"].get("minutes of sections", {})
-        if name not in sections:
-            logger.warning("the short path leads to %r, which is no section of that page", place, location=page)
-        return max(1, round(sections.get(name, 0)))
-
-    def counted(of: str) -> int:
-        if of == "path":
-            return sum(counted(other["of"]) for other in places if "#" in other["of"])
-        if of == "all":
-            return round(sum(rounded(pages[chapter]["minutes"]) for chapter in chapters_of(app.env)) / 60)
-        if "#" in of:
-            return sum(map(of_section, of.split()))
-        return rounded(pages[f"{folder}/{of}"]["minutes"])
-
-    for place, found in [(place, counted(place["of"])) for place in places]:
-        place.replace_self(nodes.Text(f"{found}"))
+    env, folder = app.env, page.rpartition("/")[0]
+    for place in list(document.findall(minutes)):
+        name, _, path = place["of"].partition("#")
+        chapters = (path_of if path else chapters_of)(env) if name == "all" else [f"{folder}/{name}"]
+        try:
+            counted = [rounded(env.metadata[chapter]["minutes to box" if path else "minutes"]) for chapter in chapters]
+        except KeyError as missing:
+            logger.warning("no %s of %r", missing, place["of"], location=page)
+            counted = []
+        place.replace_self(nodes.Text(f"{round(sum(counted) / (60 if name == 'all' else 1))}"))
 
 
 def rounded(counted: float) -> int:
@@ -137,9 +126,8 @@ def show_progress(app: Sphinx, page: str, template: str, context: dict, doctree:
 def mark_path(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
     """Put a star after each chapter of the short path in the contents."""
     places = [
-        '[href="#"]' if path == page else f'[href="{app.builder.get_relative_uri(page, path)}"]'
-        for source, facts in app.env.metadata.items()
-        for path in (f"{source.rpartition('/')[0]}/{name}" for name in facts.get("path", ()))
+        f'[href="{"#" if chapter == page else app.builder.get_relative_uri(page, chapter)}"]'
+        for chapter in path_of(app.env)
     ]
     if places:
         links = ", ".join(f".bd-sidebar-primary nav a{place}::after" for place in places)

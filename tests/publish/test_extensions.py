@@ -1,6 +1,7 @@
 """Do the extensions of the book work as its pages need, without building the book?"""
 
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -190,8 +191,8 @@ def test_running_example_shows_what_torch_computes() -> None:
     torch.testing.assert_close(slopes, given.grad, rtol=0, atol=0.0051)
 
 
-def test_minutes_are_those_of_chapters_and_of_sections() -> None:
-    """Does a section's time leave out what is folded but predictions, and is the short path the sum of its sections?"""
+def test_minutes_are_those_of_chapters_and_of_the_path(caplog: pytest.LogCaptureFixture) -> None:
+    """Do minutes leave out what is folded but predictions, and does the short path end at its box?"""
     progress = extension("progress")
     text = nodes.paragraph(text="word " * 900)
     folded, predicted = (
@@ -205,33 +206,58 @@ def test_minutes_are_those_of_chapters_and_of_sections() -> None:
         nodes.container("", text.deepcopy(), classes=["cell_output"]),
         classes=["cell", "tag_hide-input"],
     )
+    box = nodes.admonition("", nodes.title(text="Short path"), text.deepcopy(), classes=["short-path"])
     page = nodes.section(
         "",
         predicted,
-        nodes.section("", text, folded, progress["optional"](), text.deepcopy(), ids=["by-hand"]),
-        nodes.section("", widget, nodes.section("", cell, ids=["inside"]), ids=["limits"]),
+        nodes.section("", text, folded, progress["optional"](), text.deepcopy()),
+        nodes.section("", nodes.section("", cell, box), widget),
+        nodes.section("", text.deepcopy()),
     )
-    app = SimpleNamespace(env=SimpleNamespace(docname="book/softmax", metadata={"book/softmax": {}}))
+    metadata: dict[str, dict] = {"book/softmax": {}, "book/einsum": {}}
+    numbers = {"book/softmax": {"": (1,)}, "book/einsum": {"": (2,)}, "book/intro": {"": ()}}
+    app = SimpleNamespace(env=SimpleNamespace(metadata=metadata, toc_secnumbers=numbers))
+    app.env.docname = "book/softmax"
     progress["note_minutes"](app, page)
-    asked = "softmax", "softmax#by-hand softmax#limits", "softmax#/ softmax#limits/", "path"
+    app.env.docname = "book/einsum"
+    progress["note_minutes"](app, nodes.section("", *(text.deepcopy() for _ in range(20))))
+    asked = "softmax", "softmax#path", "einsum", "all", "all#path"
     shown = nodes.container("", *(progress["minutes"](of=each) for each in asked))
     progress["show_minutes"](app, shown, "book/intro")
-    # Minutes of a chapter are rounded to five; a section has at least one minute.
-    assert [each.astext() for each in shown.children] == ["15", "9", "8", "17"]
+    # A prediction and a text have 6 minutes each, an output 1, a widget 2; sums are rounded to five, hours to one.
+    assert [each.astext() for each in shown.children] == ["20", "15", "120", "2", "0"]
+    assert not caplog.records
+    progress["show_minutes"](app, nodes.container("", progress["minutes"](of="einsum#path")), "book/intro")
+    assert "einsum#path" in caplog.text  # a chapter without a box
 
 
 def test_contents_mark_the_chapters_of_the_short_path() -> None:
-    """Does a page have a star after each chapter whose sections the first page counts, itself included?"""
+    """Does a page have a star after each chapter with a box of the short path, itself included, and after no other?"""
     progress = extension("progress")
-    metadata = {"book/intro": {}, "book/softmax": {}}
-    env = SimpleNamespace(docname="book/intro", metadata=metadata)
+    metadata = {"book/intro": {}, "book/softmax": {"minutes to box": 20.0}, "book/attention": {"minutes to box": 20.0}}
+    metadata["book/training"] = {"minutes": 60.0}
+    numbers = {page: {"": (number,)} for number, page in enumerate(metadata)}
+    env = SimpleNamespace(metadata=metadata, toc_secnumbers=numbers)
     app = SimpleNamespace(env=env, builder=SimpleNamespace(get_relative_uri=lambda page, other: f"{other[5:]}.html"))
-    counted = [progress["minutes"](of=of) for of in ("softmax#by-hand softmax#limits", "attention#/", "einsum", "path")]
-    progress["note_minutes"](app, nodes.container("", *counted))
-    assert metadata["book/intro"]["path"] == ["attention", "softmax"]
     context: dict[str, str] = {}
     progress["mark_path"](app, "book/softmax", "page.html", context, None)
-    assert re.findall(r'\[href="(.*?)"\]::after', context["metatags"]) == ["attention.html", "#"]
+    assert re.findall(r'\[href="(.*?)"\]::after', context["metatags"]) == ["#", "attention.html"]
+
+
+def test_boxes_of_the_short_path_are_a_chain() -> None:
+    """Does each box lead to the next chapter with a box and back to the one before, and do the map's minutes name each?"""
+    chapters = re.findall(r"file: (book/\w+)", (ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    texts = {Path(each).name: (ROOT / f"{each}.md").read_text(encoding="utf-8") for each in chapters}
+    box_of_a_chapter = re.compile(r":class: short-path\n(.*?)\n(?:```|:::)", re.S)
+    boxes = {name: box for name, text in texts.items() for box in box_of_a_chapter.findall(text)}
+    counted = re.findall(r"\{minutes\}`(\w+)#path`", (ROOT / "book" / "intro.md").read_text(encoding="utf-8"))
+    assert list(boxes) == [name for name in counted if name != "all"]
+    back = dict(zip(boxes, ["intro", *boxes], strict=False))
+    following = dict(itertools.pairwise(boxes))
+    for name, box in boxes.items():
+        leads = dict(re.findall(r"(Next|Back): \[[^\]]+\]\((\w+)\.md\)", box))
+        assert leads["Back"] == back[name]
+        assert leads["Next"] == following.get(name, leads["Next"]), name
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

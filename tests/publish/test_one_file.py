@@ -33,7 +33,7 @@ parts:
   - caption: "Part 1: Beginnings"
     chapters: [{file: book/rows}]
   - chapters: [{file: book/1_exercise}]
-  - {caption: After, chapters: [{file: book/after_1}]}
+  - {caption: Answers, chapters: [{file: book/after_all, sections: [{file: book/after_1}]}]}
   - {caption: Teaching, chapters: [{file: book/instructors}]}
 """
 PAGES = {
@@ -51,6 +51,7 @@ PAGES = {
     "1_exercise": """<h1>Exercise 1</h1><p>Go back to <a href="rows.html">rows</a>.</p><section id="before"><h2>Before</h2>
 <!-- not for students --></section><section id="solutions"><h2>Solutions</h2>
 <details class="sd-dropdown"><summary>Solution: sum</summary><pre>return 7</pre></details><!-- to here --></section>""",
+    "after_all": "<h1>After the exercises</h1>",
     "after_1": "<h1>After exercise 1</h1><p>What others write.</p>",
     "instructors": "<h1>For instructors</h1>",
 }
@@ -89,8 +90,8 @@ def test_articles_have_answers_only_when_asked(root: Path) -> None:
     """Are pages for instructors left out, and answers with the pages about them included only on request?"""
     students, all_of_it = read_articles(root), read_articles(root, solutions=True)
     assert [article.name for article in students.articles] == ["intro", "rows", "1_exercise"]
-    assert [article.name for article in all_of_it.articles] == ["intro", "rows", "1_exercise", "after_1"]
-    assert [article.part for article in all_of_it.articles] == ["", "Part 1: Beginnings", "", "After"]
+    assert [article.name for article in all_of_it.articles] == ["intro", "rows", "1_exercise", "after_all", "after_1"]
+    assert [article.part for article in all_of_it.articles] == ["", "Part 1: Beginnings", "", "Answers", ""]
     assert text_of(students, "1_exercise") == "Exercise 1 Go back to rows . Before"
     assert text_of(all_of_it, "1_exercise").endswith("Solutions Solution: sum return 7")
     assert (students.file_name("pdf"), all_of_it.file_name("pdf")) == (
@@ -122,6 +123,7 @@ def test_links_lead_into_the_file_or_to_the_published_book(root: Path) -> None:
         "intro": ["https://book.example/book/instructors.html", "#rows.sums"],
         "rows": ["https://book.example/_static/data.txt", "https://book.example/book/rows.html"],
         "1_exercise": ["#rows"],
+        "after_all": [],
         "after_1": [],
     }
 
