@@ -103,7 +103,7 @@
     const sums = matrix({ title: "sum", rows: names("q"), columns: ["Σ"] });
     const lights = lamps("Six tests: which notice the mistake?", TESTS);
     const formula = make("code", {});
-    const note = make("p", { class: "widget-note" }, "Each row of weights sums to 1. Change a number and watch its row.");
+    const note = make("p", { class: "widget-note" }, "Change a number, and follow its row through the four steps.");
     const why = make("p", { role: "status" });
     const inputs = choice({
       label: "Input",
