@@ -56,7 +56,7 @@ def timed(part: nodes.Node) -> Iterator[tuple[nodes.Node, float]]:
         yield part, OUTPUT
     elif BOX in classes:
         yield part, 0
-    else:
+    elif not isinstance(part, nodes.raw):  # the source of a drawing
         parts = part.children
         if "tag_hide-input" in classes:
             parts = [each for each in parts if "cell_output" in each.get("classes", [])]

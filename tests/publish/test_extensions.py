@@ -209,6 +209,7 @@ def test_minutes_are_those_of_chapters_and_of_the_path(caplog: pytest.LogCapture
     box = nodes.admonition("", nodes.title(text="Short path"), text.deepcopy(), classes=["short-path"])
     page = nodes.section(
         "",
+        nodes.raw("", "<path/> " * 900, format="html"),
         predicted,
         nodes.section("", text, folded, progress["optional"](), text.deepcopy()),
         nodes.section("", nodes.section("", cell, box), widget),
