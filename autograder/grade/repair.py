@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.cells import is_locked
+from autograder.cells import is_locked, is_test
 from autograder.files import Unreadable
 from autograder.grade.halves import join_halves
 from autograder.grade.texts import Item, place_texts
@@ -287,7 +287,7 @@ class _Work:
             item.node.source = _clean(cell.source, "code", self.receipt)
             return [item]
         self.receipt.append(f"The locked cell {name} was changed; the changed cell runs first, then the released one.")
-        for answer in sorted(self.unwritten & set(re.findall(r"\w+", blank.source))):
+        for answer in sorted(self.unwritten & set(re.findall(r"\w+", blank.source) if is_test(full) else ())):
             self.questions.append(f"{answer} is not written, and {name} was changed. Is the answer under another name?")
         return [Item(_own_cell(cell, self.receipt), after=place - 1), item]
 

@@ -104,9 +104,9 @@ def _words_of(cell: NotebookNode) -> str:
         return cell.source.strip()
     if parsed(cell.source) is None:
         return "" if definitions(cell.source) else cell.source.strip()
-    tokens = [token for token in _tokens(cell.source) if not token.line.startswith((" ", "\t"))]
-    comments = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
-    return "\n".join(comments + [token.string.strip("rbf'\" \n") for token in tokens if token.type == tokenize.STRING])
+    tokens = [token for token in _tokens(cell.source) if token.line.startswith(("#", "print(", '"', "'"))]
+    words = [token for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
+    return "\n".join(token.string.strip("# '\"\n") for token in words)
 
 
 def _tokens(source: str) -> list[tokenize.TokenInfo]:

@@ -20,7 +20,8 @@ from autograder.report.report import questions_of
 
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
-GRADED, REPAIRED = ("graded",), ("graded after repair",)
+REPAIRED = ("graded after repair",)
+GRADED = ("graded", *REPAIRED)  # an import that fails here is left out, which is a repair
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
 LOOK = (NEEDS_A_LOOK,)  # a person is asked; the points stay

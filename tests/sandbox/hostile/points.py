@@ -3,7 +3,7 @@
 import nbformat
 from nbformat import NotebookNode
 
-from hostile.making import EVERYTHING, FIRST, LOOK, REPAIRED, Attack, for_nothing, in_answers, spoiled
+from hostile.making import EVERYTHING, FIRST, LOOK, Attack, for_nothing, in_answers, spoiled
 
 OWN_JUDGE = """
 from collections import defaultdict
@@ -219,6 +219,6 @@ for path in [COURSE + "/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob
         "Replaces the code that compares results, empties the tests, gives each a thousand points, and adds outputs that say so.",
         spoiled(edit_locked_cells, solved=False),
         EVERYTHING,
-        REPAIRED,
+        LOOK,
     ),
 )
