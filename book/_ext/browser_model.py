@@ -1,8 +1,9 @@
-"""Pack the recorded Vision Transformer into a script that a page can load, even from file://.
+"""Pack the recorded models into scripts that a page can load, even from file://.
 
     python book/_ext/browser_model.py
 
-writes book/_static/vit_mnist.js. Every row of a parameter becomes whole numbers from -127 to 127 and one scale.
+writes book/_static/vit_mnist.js and decoder_pages.js.
+Every row of a parameter becomes whole numbers from -127 to 127 and one scale.
 """
 
 import base64
@@ -13,8 +14,8 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).parents[2]
-RECORD = ROOT / "book" / "records" / "vit_mnist.pt"
-SCRIPT = ROOT / "book" / "_static" / "vit_mnist.js"
+RECORDS, SCRIPTS = ROOT / "book" / "records", ROOT / "book" / "_static"
+WIDGETS = {"vit_mnist": "digit", "decoder_pages": "writer"}  # record → the widget that takes it
 
 
 def as_rows(parameter: torch.Tensor) -> torch.Tensor:
@@ -30,17 +31,22 @@ def quantise(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return scales, (rows / scales[:, None]).round().to(torch.int8)
 
 
-def pack(state: dict[str, torch.Tensor]) -> str:
-    """Return the script: names and shapes of all parameters, and their numbers in base64."""
+def pack(model: str) -> str:
+    """Return a recorded model's script: names and shapes of its parameters, their numbers in base64, a text's characters."""
     shapes, parts = [], []
-    for name, parameter in state.items():
-        rows = as_rows(parameter)
+    for name, parameter in torch.load(RECORDS / f"{model}.pt", weights_only=True).items():
+        rows = as_rows(parameter.float())
         scales, numbers = quantise(rows)
         shapes.append([name, *rows.shape])
         parts += [scales.numpy().astype(np.dtype("<f4")).tobytes(), numbers.numpy().tobytes()]
     content = {"shapes": shapes, "data": base64.b64encode(b"".join(parts)).decode()}
-    return f"/* Made by book/_ext/browser_model.py. */\nWidgets.digit.take({json.dumps(content)});\n"
+    if (record := RECORDS / f"{model}.json").exists():
+        run = json.loads(record.read_text(encoding="utf-8"))[0]
+        content |= {"depth": run["settings"]["depth"], "heads": run["settings"]["num_heads"]}
+        content |= {"context": run["images"]["shape"][0], "characters": "".join(run["images"]["classes"])}
+    return f"/* Made by book/_ext/browser_model.py. */\nWidgets.{WIDGETS[model]}.take({json.dumps(content)});\n"
 
 
 if __name__ == "__main__":
-    SCRIPT.write_text(pack(torch.load(RECORD, weights_only=True)), encoding="utf-8")
+    for name in WIDGETS:
+        (SCRIPTS / f"{name}.js").write_text(pack(name), encoding="utf-8")

@@ -39,14 +39,14 @@
     const note = make("p", { class: "widget-note", role: "status" }, "Pick a digit or draw one. Then the page loads the model (290 kB) and runs it here.");
     const negate = button("Same maps, values negated", () => { negated = !negated; update(); }, { "aria-pressed": false });
 
-    Widgets.digit.take = (packed) => { model = Widgets.vit.unpack(packed); update(); };
+    Widgets.digit.take = (packed) => { model = Widgets.transformer.unpack(packed); update(); };
 
     /** Read what is drawn. The first call loads the model. */
     function read() {
       if (!asked) {
         asked = true;
         const fail = () => { note.textContent = "The model could not be loaded."; };
-        for (const name of ["vit.js", "vit_mnist.js"]) {
+        for (const name of ["transformer.js", "vit.js", "vit_mnist.js"]) {
           const script = make("script", { src: new URL(name, folder), onerror: fail });
           script.async = false; // run the scripts in this order
           document.head.append(script);

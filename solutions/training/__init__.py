@@ -1,10 +1,11 @@
-"""Train the Vision Transformer: the recipe, the data, and the recorded experiments.
+"""Train the Vision Transformer and the decoder: the recipe, the data, and the recorded experiments.
 
 recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
 settings.py       what a run may vary
 fast_vit.py       the same model, computed with less work
 record.py         the record of a run
 data.py           MNIST, digits, CIFAR-10 and folders of images
+text.py           texts, for the decoder, and writing with it
 architectures.py  the models that are compared
 optimizers.py     AdamW and Muon
 checkpoints.py    weights in files

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from solutions.decoder import Decoder
 from solutions.encoder import Encoder
 from solutions.multihead import MultiHeadAttention
 from solutions.vit import ViT, train_epoch
@@ -84,7 +85,7 @@ class WrongAttention(MultiHeadAttention):
 
 WRONG = {name: partial(WrongAttention, mistake=name) for name in ("M6", "M7", "M9", "M25")}
 OWN_PARTS = {"einsum": MultiHeadAttention, "loop": LoopAttention, **WRONG}
-ARCHITECTURES = ("vit", "cnn", "mlp", *OWN_PARTS)
+ARCHITECTURES = ("vit", "cnn", "mlp", "decoder", *OWN_PARTS)
 
 
 def make_model(settings: "Settings", images: "Images") -> nn.Module:
@@ -98,13 +99,22 @@ def make_model(settings: "Settings", images: "Images") -> nn.Module:
     """
     if settings.architecture not in ARCHITECTURES:
         raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, got {settings.architecture}")
+    if (settings.architecture == "decoder") != (len(images.shape) == 1):
+        raise ValueError(
+            f"architecture decoder is for texts, and the others are for images; got {settings.architecture}"
+        )
+    sizes = dict(depth=settings.depth, width=settings.width, num_heads=settings.num_heads)
+    sizes |= dict(hidden_width=settings.hidden_width, dropout=settings.dropout)
+    if settings.architecture == "decoder":
+        model = Decoder(num_characters=images.num_classes, context=images.shape[0], **sizes)
+        nn.init.normal_(model.embedding.weight, std=settings.position_std)
+        nn.init.normal_(model.position_embedding, std=settings.position_std)
+        return model
     channels, size, _ = images.shape
     if settings.architecture == "cnn":
         return make_cnn(channels, images.num_classes, settings.width)
     if settings.architecture == "mlp":
         return make_mlp(images.shape, images.num_classes, settings.width)
-    sizes = dict(depth=settings.depth, width=settings.width, num_heads=settings.num_heads)
-    sizes |= dict(hidden_width=settings.hidden_width, dropout=settings.dropout)
     cut = dict(image_size=size, channels=channels, patch_size=settings.patch_size)
     model = ViT(**cut, num_classes=images.num_classes, **sizes)
     if settings.architecture in OWN_PARTS:

@@ -31,6 +31,7 @@ from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings
 from solutions.training.t4 import estimate_t4
+from solutions.training.text import load_text
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops
@@ -346,6 +347,30 @@ def train_command(
     torch.save(models[best].state_dict(), records / "vit_mnist.pt")
     write_mistakes(records, models[best], data.test, best)
     _show(runs)
+
+
+@app.command("decoder")
+def decoder_command(
+    seeds: SeedsOption = 3, epochs: EpochsOption = 8, threads: ThreadsOption = 2, records: RecordsOption = RECORDS
+) -> None:
+    """Train the decoder on pages.txt: decoder_pages.json, and decoder_pages.pt of the best seed in validation. Continues."""
+    torch.set_num_threads(threads)
+    data, runs, models = load_text(records / "pages.txt"), [], {}
+    Path("build").mkdir(exist_ok=True)
+    for seed in range(seeds):
+        settings, kept = (
+            replace(Settings(), epochs=epochs, seed=seed, **data.settings),
+            Path(f"build/decoder_{seed}.ckpt"),
+        )
+        *_, (model, curve) = train(settings, data.training, data.validation, checkpoint=kept, show=True)
+        machine, epochs_done = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
+        measured = *loss_and_accuracy(model, data.test), data.facts()
+        runs.append(Record("decoder", asdict(settings), data.name, machine, "float32", epochs_done, *measured))
+        _say("decoder", seed, curve[-1])
+        models[curve[-1].validation_loss] = model
+    write_record(records / "decoder_pages.json", *runs)
+    halves = {name: value.half() for name, value in models[min(models)].state_dict().items()}
+    torch.save(halves, records / "decoder_pages.pt")
 
 
 def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:

@@ -10,9 +10,10 @@ from solutions.training.data import Images
 
 
 def glimpse(images: Images) -> Tensor:
-    """Return numbers that identify images: how many there are, their shape, and classes and means of the first hundred."""
+    """Return numbers that identify images or windows: count, shape, and answers and means of the first hundred."""
     some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
-    return torch.cat([torch.tensor([len(images), *images.shape]), labels.cpu(), some.mean((1, 2, 3)).cpu()])
+    means = some.float().flatten(1).mean(1)
+    return torch.cat([torch.tensor([len(images), *images.shape]), labels.flatten().cpu(), means.cpu()])
 
 
 def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: list[dict]) -> None:

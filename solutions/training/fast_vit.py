@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from solutions.vit import Encoder
+from solutions.vit import Encoder, ViT
 
 
 def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> Tensor:
@@ -22,7 +22,7 @@ def scores_of(model: nn.Module, images: Tensor, kept: Tensor | None = None) -> T
     Returns:
         The scores of the classes, (B, number of classes).
     """
-    if not isinstance(getattr(model, "encoder", None), Encoder) or (model.training and model.dropout.p):
+    if not isinstance(model, ViT) or not isinstance(model.encoder, Encoder) or (model.training and model.dropout.p):
         return model(images)  # (B, number of classes)
     patches = model.patch_embedding(images) + model.position_embedding[:, 1:]  # (B, N, D)
     if kept is not None:

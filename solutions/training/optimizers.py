@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from solutions.vit import ViT
-
 if TYPE_CHECKING:
     from solutions.training.settings import Settings
 
@@ -60,7 +58,7 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
 
 
 def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.Optimizer]:
-    """Give the matrices of a ViT's blocks to Muon, and the rest to AdamW. Without Muon, AdamW gets all."""
+    """Give the matrices of PyTorch's blocks to Muon, and the rest to AdamW. Without Muon, AdamW gets all."""
     groups = _matrices_of(model) if settings.optimizer == "muon" else []
     matrices = {matrix for group in groups for matrix in group["params"]}
     rest = [parameter for parameter in model.parameters() if parameter not in matrices]
@@ -79,7 +77,7 @@ def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.
     return [Muon(groups, lr=settings.muon_rate, weight_decay=settings.weight_decay), adamw]
 
 
-def _matrices_of(model: ViT) -> list[dict]:
+def _matrices_of(model: nn.Module) -> list[dict]:
     """Return the matrices of all blocks, in groups of one shape."""
     blocks = model.encoder.blocks
     return [

@@ -23,6 +23,7 @@ from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings, change_settings
+from solutions.training.text import load_text
 
 
 def train(
@@ -70,12 +71,12 @@ def train(
     per_epoch = math.ceil(len(training) / settings.batch_size)
     steps = settings.epochs * per_epoch
     for number in range(len(curve) + 1, settings.epochs + 1):
-        began, cpu_began, loss_sum, right = time.perf_counter(), time.process_time(), 0.0, 0
+        began, cpu_began, loss_sum, right, seen = time.perf_counter(), time.process_time(), 0.0, 0, 0
         if settings.dropout:
             torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
-            for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,)
+            for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,); texts: (B, N) each
                 step = (number - 1) * per_epoch + index
                 _set_rates(optimizers, peaks, rate_at(step, steps, settings))
                 kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None
@@ -83,18 +84,24 @@ def train(
                     amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
                     images = augment(images, **amounts, generator=generator)
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                    scores = work(model, images, kept)  # (B, number of classes)
-                loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
+                    scores = work(model, images, kept)  # (B, number of classes); texts: (B, N, number of characters)
+                loss = _loss(scores.float(), labels, label_smoothing=settings.label_smoothing)
                 _step(loss, model, optimizers, scaler, settings.clip)
-                loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
+                loss_sum += loss.detach() * labels.numel()  # stays on the device: .item() would wait for every step
                 right += (scores.argmax(dim=-1) == labels).sum()
-                advance(loss_sum, right, len(labels))
-        loss, share = float(loss_sum) / len(training), int(right) / len(training)  # waits for the device
+                seen += labels.numel()
+                advance(loss_sum, right, seen)
+        loss, share = float(loss_sum) / seen, int(right) / seen  # waits for the device
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
         curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *loss_and_accuracy(model, validation))]
         if checkpoint:
             keep(checkpoint, run, parts, generator, [asdict(epoch) for epoch in curve])
         yield model, curve
+
+
+def _loss(scores: Tensor, labels: Tensor, **options) -> Tensor:
+    """Return the cross-entropy of answers, (...), for scores, (..., number of classes): one answer an image, N a text."""
+    return F.cross_entropy(scores.flatten(0, -2), labels.flatten(), **options)
 
 
 def _set_rates(optimizers: list[Optimizer], peaks: list[list[float]], share: float) -> None:
@@ -162,20 +169,21 @@ def rate_at(step: int, steps: int, settings: Settings) -> float:
 
 
 def loss_and_accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
-    """Return the mean loss and the share of right answers over all images of a split, without dropout."""
-    loss, right, training = 0.0, 0, model.training
+    """Return the mean loss and the share of right answers over all images or characters of a split, without dropout."""
+    loss, right, seen, training = 0.0, 0, 0, model.training
     model.eval()
     with torch.no_grad():
         for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
             scores = scores_of(model, images)  # (B, number of classes)
-            loss += F.cross_entropy(scores, labels, reduction="sum")
+            loss += _loss(scores, labels, reduction="sum")
             right += (scores.argmax(dim=-1) == labels).sum()
+            seen += labels.numel()
     model.train(training)
-    return float(loss) / len(split), int(right) / len(split)
+    return float(loss) / seen, int(right) / seen
 
 
 def _bar(show: bool, what: str, steps: int):
-    """Return a context manager that gives a function of (loss sum, right answers, images). It may draw a bar."""
+    """Return a context manager that gives a function of (loss sum, right answers, all answers). It may draw a bar."""
     if not show:
         return nullcontext(lambda *_: None)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -183,11 +191,11 @@ def _bar(show: bool, what: str, steps: int):
     class Bar(Progress):
         def __enter__(self):
             super().__enter__()
-            task, done, seen = self.add_task(what, total=steps, means=""), 0, 0
+            task, done = self.add_task(what, total=steps, means=""), 0
 
-            def advance(loss_sum: Tensor, right: Tensor, count: int) -> None:
-                nonlocal done, seen
-                done, seen = done + 1, seen + count
+            def advance(loss_sum: Tensor, right: Tensor, seen: int) -> None:
+                nonlocal done
+                done += 1
                 if done % 25 == 0 or done == steps:  # reading the values waits for the device, so not at every step
                     means = f"loss {float(loss_sum) / seen:.4f}  accuracy {int(right) / seen:.2%}"
                     self.update(task, completed=done, means=means)
@@ -230,22 +238,24 @@ def main() -> None:
         threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
         compile: Annotated[bool, typer.Option("--compile", help="Compile the model.")] = False,
         data: Annotated[
-            str, typer.Option(help="mnist, cifar10, digits, or a folder with train/CLASS and test/CLASS.")
+            str, typer.Option(help="mnist, cifar10, digits, a folder with train/CLASS and test/CLASS, or a text file.")
         ] = "mnist",
         image_size: Annotated[int, typer.Option(min=1, help="Pixels of a side, for a folder's images.")] = 32,
+        context: Annotated[int, typer.Option(min=1, help="Characters that the model reads at once, for a text.")] = 128,
         test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
     ) -> None:
-        """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images."""
+        """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images; or its decoder on a text."""
         if threads:
             torch.set_num_threads(threads)
         try:
             where = choose_device(device)
             check_can_be_written(weights, record, checkpoint)
-            images = load_images(data, image_size, where)
+            of_text = Path(data).is_file()
+            images = load_text(Path(data), context) if of_text else load_images(data, image_size, where)
             settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
             settings = change_settings(settings, change or [])
             make_model(settings, images.training)
-            side = images.training.shape[1] // settings.patch_size
+            side = images.training.shape[-1] // settings.patch_size
             patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
             typer.echo(images.in_words() + patches)
             if patches and side < 4:
@@ -256,6 +266,8 @@ def main() -> None:
                 typer.echo(
                     f"epoch {epoch.number:2}  {epoch.seconds:6.1f} s  training {epoch.loss:.4f} {epoch.accuracy:.2%}  "
                     f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
+                    + of_text
+                    * f"  {epoch.validation_loss / math.log(2):.3f} bits per character"
                 )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None

@@ -65,8 +65,8 @@ class Settings:
             raise ValueError(f"num_heads must divide the width, got {self.num_heads} and {self.width}")
         if self.optimizer not in ("muon", "adamw"):
             raise ValueError(f"optimizer must be muon or adamw, got {self.optimizer}")
-        if self.optimizer == "muon" and self.architecture != "vit":
-            raise ValueError(f"muon works only with architecture vit: architecture {self.architecture} needs adamw")
+        if self.optimizer == "muon" and self.architecture not in ("vit", "decoder"):
+            raise ValueError(f"muon works only with PyTorch's blocks: architecture {self.architecture} needs adamw")
         if self.dropped_until and (self.dropout or self.architecture != "vit"):
             raise ValueError("patches can be left out only with architecture vit and without dropout")
 

@@ -1,6 +1,5 @@
 """Does the model in the page read a drawn digit as PyTorch does?"""
 
-import runpy
 from importlib.metadata import distribution
 
 import numpy as np
@@ -9,28 +8,16 @@ import torch
 import torch.nn.functional as F
 from conftest import FIRST_SEED_SOON
 from playwright.sync_api import Page
-from widget_page import Open, stroke
+from widget_page import PACKER, STATIC, Open, recorded_and_rounded, stroke
 
-from autograder.imports import ROOT
 from solutions.vit import ViT, attention_maps, attention_rollout
 
 
 @pytest.fixture(scope="module")
-def packer() -> dict:
-    """The names that book/_ext/browser_model.py defines."""
-    return runpy.run_path(str(ROOT / "book" / "_ext" / "browser_model.py"))
-
-
-@pytest.fixture(scope="module")
-def models(packer: dict) -> tuple[ViT, ViT]:
+def models() -> tuple[ViT, ViT]:
     """The recorded model, and the same model with 8 bits for each parameter."""
-    state = torch.load(packer["RECORD"], weights_only=True)
-    rounded = {}
-    for name, parameter in state.items():
-        scales, numbers = packer["quantise"](packer["as_rows"](parameter))
-        rounded[name] = (scales[:, None] * numbers).reshape(parameter.shape)
     pair = ViT(), ViT()
-    for model, parameters in zip(pair, (state, rounded), strict=True):
+    for model, parameters in zip(pair, recorded_and_rounded("vit_mnist"), strict=True):
         model.load_state_dict(parameters)
         model.eval()
     return pair
@@ -63,16 +50,17 @@ def reader(open_widget: Open) -> Page:
     return page
 
 
-def test_packed_model_is_up_to_date(packer: dict) -> None:
-    """Do the recorded parameters give this script?"""
-    assert packer["SCRIPT"].read_text(encoding="utf-8") == packer["pack"](
-        torch.load(packer["RECORD"], weights_only=True)
-    )
+@pytest.mark.parametrize("name", PACKER["WIDGETS"])
+def test_packed_model_is_up_to_date(name: str) -> None:
+    """Do the recorded parameters give this script, of at most 400 kB?"""
+    script = STATIC / f"{name}.js"
+    assert script.read_text(encoding="utf-8") == PACKER["pack"](name)
+    assert script.stat().st_size <= 400_000
 
 
 RUN = """async ([images, gain]) => {
     window.model ??= await new Promise(done => {
-        Widgets.digit.take = packed => done(Widgets.vit.unpack(packed));
+        Widgets.digit.take = packed => done(Widgets.transformer.unpack(packed));
         const script = document.createElement("script");
         script.src = document.querySelector("script[src*=vit_mnist]").src;
         document.head.append(script);

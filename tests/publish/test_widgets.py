@@ -17,7 +17,8 @@ BEYOND = """() => [...document.querySelectorAll(".widget-box *")].filter(element
 
 
 @pytest.mark.parametrize(
-    "name", ["widgets", "quiz", "sketch", "einsum", "vit", *(f"widget_{name}" for name in WIDGETS)]
+    "name",
+    ["widgets", "quiz", "sketch", "einsum", "transformer", "vit", "decoder", *(f"widget_{name}" for name in WIDGETS)],
 )
 def test_widget_is_small(name: str) -> None:
     """Is each script at most 15 kB?"""
@@ -44,6 +45,7 @@ IN_USE = {
     "drills": ".widget-picks [type=button]",
     "learn": "[value=first]",
     "wrong_lines": ".line",
+    "writer": ".widget-picks button:first-child",
     "digit": "td:nth-of-type(2) > .cell, .widget-picks [aria-pressed]",
 }
 

@@ -2,17 +2,30 @@
 
 import itertools
 import re
+import runpy
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from playwright.sync_api import Locator, Page
 
 from autograder.imports import ROOT
 
 STATIC = ROOT / "book" / "_static"
+PACKER = runpy.run_path(str(ROOT / "book" / "_ext" / "browser_model.py"))  # its names
 
 
 Open = Callable[..., Page]
+
+
+def recorded_and_rounded(name: str) -> tuple[dict, dict]:
+    """Return the parameters of a recorded model, and the same with 8 bits for each, as in the page."""
+    state = torch.load(PACKER["RECORDS"] / f"{name}.pt", weights_only=True)
+    state, rounded = {key: parameter.float() for key, parameter in state.items()}, {}
+    for key, parameter in state.items():
+        scales, numbers = PACKER["quantise"](PACKER["as_rows"](parameter))
+        rounded[key] = (scales[:, None] * numbers).reshape(parameter.shape)
+    return state, rounded
 
 
 def read(table: Locator) -> np.ndarray:
