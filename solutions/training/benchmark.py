@@ -351,7 +351,7 @@ def train_command(
 
 @app.command("decoder")
 def decoder_command(
-    seeds: SeedsOption = 3, epochs: EpochsOption = 8, threads: ThreadsOption = 2, records: RecordsOption = RECORDS
+    seeds: SeedsOption = 3, epochs: EpochsOption = 6, threads: ThreadsOption = 2, records: RecordsOption = RECORDS
 ) -> None:
     """Train the decoder on pages.txt: decoder_pages.json, and decoder_pages.pt of the best seed in validation. Continues."""
     torch.set_num_threads(threads)
