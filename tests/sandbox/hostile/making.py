@@ -20,8 +20,7 @@ from autograder.report.report import questions_of
 
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
-REPAIRED = ("graded after repair",)
-GRADED = ("graded", *REPAIRED)  # an import that fails here is left out, which is a repair
+GRADED, REPAIRED = ("graded",), ("graded after repair",)
 CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
 UNREADABLE, MISSING = ("unreadable",), ("missing",)
 LOOK = (NEEDS_A_LOOK,)  # a person is asked; the points stay
@@ -55,7 +54,7 @@ class Place:
 
     def knowing(self, code: str) -> str:
         """Prefix the code with what its author knows and, if it imports the agent, with code that finds it."""
-        if re.search(r"^import (inside|wire)\b", code, re.M):  # the import alone finds no agent
+        if re.search(r"^import\b.*\b(inside|wire)\b", code, re.M):  # the import alone finds no agent
             code = REACH + code.strip("\n")
         known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
         return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
