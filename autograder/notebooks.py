@@ -4,7 +4,6 @@ The file is not trusted: only the kind, the text and the ids of its cells are us
 as a piece, so that no student's work is lost silently.
 """
 
-import difflib
 import hashlib
 import json
 import re
@@ -67,36 +66,44 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     """
     text, receipt = _decode(data)
     text = _unwrapped(text)
-    sides = _sides_of(text)
+    if "<<<<<<<" not in text:
+        return _read(text, receipt, belongs)
+    sides = list(dict.fromkeys(_sides_of(text)))
     notebooks: list[Notebook] = []
-    for side in dict.fromkeys(sides):
+    for side in sides:
         try:
             notebooks.append(_read(side, receipt, belongs))
         except Unreadable as error:
-            why = f"the file has git's conflict marks, and {error}" if CONFLICT.search(text) else str(error)
+            why = str(error) if sides == [text] else f"the file has git's conflict marks, and {error}"
     if not notebooks:
         raise Unreadable(why)
     read = notebooks[0]
-    theirs = notebooks[-1].cells if CONFLICT.search(text) else [_side_of_cell(cell, 1) for cell in read.cells]
-    ours = [_side_of_cell(cell, 0) for cell in read.cells]
-    if CONFLICT.search(text) or ours != read.cells:
-        read.receipt.append("The file has git's conflict marks.")
-        read.pictures |= notebooks[-1].pictures
-        read.cells = list(_merged(ours, theirs, read.questions))
+    ours, theirs = read.cells, notebooks[-1].cells
+    if sides == [text]:  # no line of the file begins with a mark, but a cell's text may hold marks
+        ours, theirs = ([_side_of_cell(cell, side) for cell in read.cells] for side in (0, 1))
+        if ours == read.cells:
+            return read
+    read.receipt.append("The file has git's conflict marks.")
+    read.pictures |= notebooks[-1].pictures
+    read.cells = list(_merged(ours, theirs, read.questions))
     return read
 
 
 def _merged(ours: list[Cell], theirs: list[Cell], questions: list[str]) -> Iterator[Cell]:
-    """Yield the cells of both sides of a conflict, ours after theirs where they differ, and ask which side counts."""
-    words = [[(cell.kind, cell.source) for cell in side] for side in (ours, theirs)]
-    differ: list[str] = []
-    for kind, start, end, first, last in difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes():
-        more = [] if kind == "equal" else [cell for cell in theirs[first:last] if cell.source.strip()]
-        differ += [cell.names[0] if cell.names else "a cell without an id" for cell in more]
-        yield from more
-        yield from ours[start:end]
+    """Yield our cells, and before each the cells that only the other side has there; ask which side counts."""
+    place_of = {(cell.kind, cell.source): place for place, cell in reversed(list(enumerate(ours)))}
+    done, differ = 0, dict[str, None]()
+    for cell in theirs:
+        place = place_of.get((cell.kind, cell.source))
+        if place is not None:
+            yield from ours[done : place + 1]
+            done = max(done, place + 1)
+        elif cell.source.strip():
+            differ[cell.names[0] if cell.names else "a cell without an id"] = None
+            yield cell
+    yield from ours[done:]
     if differ:
-        names = ", ".join(list(dict.fromkeys(differ))[:5])
+        names = ", ".join(list(differ)[:5])
         questions.append(f"The file has git's conflict marks, and its two sides differ in {names}. Which side counts?")
 
 

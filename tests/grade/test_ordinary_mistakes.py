@@ -194,3 +194,13 @@ def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> 
     """Are many or long cells repaired in a number of steps that takes seconds at most?"""
     data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
     assert steps(lambda: repaired(data, assignment)) < 6_000_000
+
+
+def test_hostile_conflict_takes_bounded_steps(assignment: Assignment) -> None:
+    """Are the two sides of a git conflict merged in a number of steps that takes seconds at most?"""
+    sides = [
+        json.dumps({"cells": [{"cell_type": "code", "source": f"x = {i // each % 2}"} for i in range(MAX_CELLS)]})
+        for each in (1, 2)
+    ]
+    data = f"<<<<<<< HEAD\n{sides[0]}\n=======\n{sides[1]}\n>>>>>>> 3f2a9c1".encode()
+    assert steps(lambda: repaired(data, assignment)) < 6_000_000
