@@ -41,7 +41,7 @@ def without_missing(source: str, error: str) -> tuple[str, str] | None:
     Returns:
         The cell without the import or the line, and a message; None if it has none that needs what is missing.
     """
-    missing, tree = missing_in(error), parsed(source)
+    missing, tree = missing_in(error) if WORDS.search(error) else "", parsed(source)
     root = re.split(r"[ .]", missing.rpartition(" from ")[2])[0]  # of "torch.extra", or of "name from torch.extra"
     lines = source.split("\n")
     for statement in tree.body if missing and tree else ():

@@ -111,6 +111,11 @@ class _Work:
         self, cells: list[Cell], release: NotebookNode, earlier: Set[str], receipt: list[str], questions: list[str]
     ) -> None:
         self.released, self.receipt, self.questions = release.cells, receipt, questions
+        answers = [(name_of(cell), place) for place, cell in enumerate(release.cells) if is_answer(cell)]
+        self.code, self.texts = (  # the places of the answers by their names: functions and classes; written answers
+            {name: place for name, place in answers if release.cells[place].cell_type == kind}
+            for kind in ("code", "markdown")
+        )
         texts = {cell.source.strip() for cell in release.cells}
         self.earlier = {_key(text) for text in earlier - texts}
         self.known = {_key(text) for text in texts | earlier}
@@ -121,9 +126,8 @@ class _Work:
         self.defined = [names_defined(cell) if mine else {} for cell, mine in zip(self.cells, self.mine)]
         self.place_of: dict[int, int] = {}  # the released cell's place, by the index of the submitted cell
         self.hosts: dict[int, int] = {}  # by the place of an answer, that of the answer in whose cell it is defined
+        self.unwritten = self.code.keys() - {name for names in self.defined for name in names if names[name]}
         self._find_code()
-        code = {name_of(cell) for cell in self.released if is_answer(cell) and cell.cell_type == "code"}
-        self.unwritten = code - {name for names in self.defined for name, written in names.items() if written}
         self._find_texts()
         self._find_ours()
 
@@ -155,23 +159,15 @@ class _Work:
 
         return cell.checksum == compute_checksum(nbformat.from_dict(blank | {"source": cell.source}))
 
-    def _defines_answer(self, index: int) -> bool:
-        return not {name_of(each) for each in self.released if is_answer(each)}.isdisjoint(self.defined[index])
-
     def _with_id(self, name: str) -> list[int]:
         """Return the student's cells that carry the id of a released cell and define no answer."""
         with_id = [index for index, cell in enumerate(self.cells) if self.mine[index] and name in cell.names]
-        return [index for index in with_id if index not in self.place_of and not self._defines_answer(index)]
+        with_id = [index for index in with_id if index not in self.place_of]
+        return [index for index in with_id if self.code.keys().isdisjoint(self.defined[index])]
 
     def _find_code(self) -> None:
         """Find the cell whose definition of each answer counts: the answer's own cell, else the last one."""
-        places = {
-            name_of(cell): place
-            for place, cell in enumerate(self.released)
-            if is_answer(cell) and cell.cell_type == "code"
-        }
-        chosen: dict[int, str] = {}
-        for name, place in places.items():
+        for name, place in self.code.items():
             defining = [index for index, names in enumerate(self.defined) if name in names]
             defining = [i for i in defining if self.cells[i].kind == "code"] or defining
             written = [i for i in defining if self.defined[i][name]] or defining
@@ -183,9 +179,9 @@ class _Work:
                 continue
             if index in self.place_of:
                 self.hosts[place] = self.place_of[index]
-                self.receipt.append(f"{name} is in the same cell as {chosen[index]}.")
+                self.receipt.append(f"{name} is in the same cell as {name_of(self.released[self.hosts[place]])}.")
                 continue
-            self.place_of[index], chosen[index] = place, name
+            self.place_of[index] = place
             if name not in self.cells[index].names or self.cells[index].kind != "code":
                 self.receipt.append(
                     f"{name} was not in its own cell. It was recognised by its content, and moved to its own cell."
@@ -193,14 +189,12 @@ class _Work:
 
     def _find_texts(self) -> None:
         """Find the written answers by their ids."""
-        for place, blank in enumerate(self.released):
-            if is_answer(blank) and blank.cell_type == "markdown" and (same := self._with_id(name_of(blank))):
+        for name, place in self.texts.items():
+            if same := self._with_id(name):
                 texts = [index for index in same if self.cells[index].kind == "markdown"]
                 self.place_of[(texts or same)[-1]] = place
                 if len(same) > 1:
-                    self.receipt.append(
-                        f"There were {len(same)} cells {name_of(blank)}; the last changed one was taken."
-                    )
+                    self.receipt.append(f"There were {len(same)} cells {name}; the last changed one was taken.")
 
     def _find_ours(self) -> None:
         """Find each released cell that has no place yet: by its text and id, else by its text, else by its id."""
@@ -215,7 +209,7 @@ class _Work:
                 same = [i for i in by_text.get(_key(blank.source), ()) if i not in self.place_of]
                 same = [i for i in same if name in self.cells[i].names] if with_id else same
                 # The prompts of written answers are the same text.
-                if same and (with_id or not is_answer(blank) or blank.cell_type == "code"):
+                if same and (with_id or name not in self.texts):
                     self.place_of[same[0]] = place
                     left.remove(place)
         for place in left:
@@ -231,7 +225,7 @@ class _Work:
     def missing_answers(self) -> list[str]:
         """Return the names of the answers that are in no cell."""
         found = {*self.place_of.values(), *self.hosts}
-        return [name_of(cell) for place, cell in enumerate(self.released) if is_answer(cell) and place not in found]
+        return [name for name, place in (self.code | self.texts).items() if place not in found]
 
     def items(self, instructor: NotebookNode) -> list[Item]:
         """Return the cells of the graded notebook in the student's order, but the set-up first.

@@ -227,13 +227,12 @@ class Session:
             self._ask("An answer needs a GPU, which the grader does not have. Is it correct?")
             return reply | {"text": "the grader has no GPU; create tensors on the device of the arguments"}
         cause = self._cause_of(text)
-        self._ask_if_missing(called, cause or f"{''.join(reply['error'][:1])[:100]}: {text}")
+        asked = self._ask_if_missing(called, cause or f"{''.join(reply['error'][:1])[:100]}: {text}")
+        if cause and not asked and not cause.startswith(NOT_PYTHON):
+            ended = f"the cell ended with {cause[:200]}"
+            self._ask(f"{called} needs what a cell defines, and {ended}. Is {called} correct?")
         if not cause:
             return reply
-        if not missing_in(cause) and not cause.startswith(NOT_PYTHON):
-            self._ask(
-                f"{called} needs what a cell defines, and the cell ended with {cause[:200]}. Is {called} correct?"
-            )
         return reply | {"text": f"{text.partition(';')[0]}, because the cell that defines it ended with {cause}"}
 
     def ask_about(self, name: str, *, unwritten: bool) -> None:
@@ -246,10 +245,12 @@ class Session:
         if name in self.failed or (unwritten and self.lost_code):
             self._ask_if_missing(name, self._cause_of(f"{name} is not defined") or "")
 
-    def _ask_if_missing(self, answer: str, error: str) -> None:
+    def _ask_if_missing(self, answer: str, error: str) -> bool:
+        """Ask about an answer if an error says that something is missing here; return whether it does."""
         if missing := missing_in(error):
             which = "which is not installed here, and not in the submitted notebook"
             self._ask(f"{answer} needs {missing}, {which}. Is {answer} correct?")
+        return bool(missing)
 
     def _cause_of(self, text: str) -> str | None:
         """Return the error of the failed cell because of which a name is not defined; None if there is none.

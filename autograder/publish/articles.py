@@ -16,6 +16,7 @@ from bs4 import BeautifulSoup, Comment, Tag
 from pygments.formatters import HtmlFormatter
 
 from autograder.progress import Progress
+from autograder.publish.chapters import pages_of
 
 LOGO, MATH_FONT = "html/_static/logo.svg", "html/_static/stix_two_math.woff"  # within _build
 STYLE = Path(__file__).with_name("one_file.css")
@@ -87,10 +88,9 @@ def read_articles(root: Path, solutions: bool = False, progress: Progress = lamb
     left_out = TEACHING if solutions else (*TEACHING, ANSWERS)
     parts = {toc["root"]: ""}
     for part in toc["parts"]:
-        for entry in part["chapters"]:
-            for each in (entry, *entry.get("sections", ())):
-                if not Path(each["file"]).name.startswith(left_out):
-                    parts[each["file"]] = part.pop("caption", "")
+        for file in pages_of(part):
+            if not Path(file).name.startswith(left_out):
+                parts[file] = part.pop("caption", "")
     url = config["html"]["baseurl"]
     names = {f"{url}{page}.html": Path(page).name for page in parts}
     articles = []

@@ -10,6 +10,7 @@ replaces, by one regular expression, what MyST adds to Markdown.
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import nbformat
@@ -45,16 +46,16 @@ class Book:
         return f"{self.url}book/{chapter}.html{anchor}"
 
 
+def pages_of(part: dict[str, Any]) -> list[str]:
+    """Return the pages of a part of the table of contents, those below a page included."""
+    return [each["file"] for entry in part["chapters"] for each in (entry, *entry.get("sections", ()))]
+
+
 def read_book(root: Path) -> Book:
     """Collect titles, numbers and citations from the sources of the book."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    entries = [
-        (Path(each["file"]).name, "numbered" in part)
-        for part in toc["parts"]
-        for entry in part["chapters"]
-        for each in (entry, *entry.get("sections", ()))
-    ]
+    entries = [(Path(file).name, "numbered" in part) for part in toc["parts"] for file in pages_of(part)]
     numbered = [name for name, has_number in entries if has_number]
     chapters = {name: str(numbered.index(name) + 1) if has_number else "" for name, has_number in entries}
     labels = {}
