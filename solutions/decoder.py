@@ -16,12 +16,6 @@ class Decoder(nn.Module):
         dropout: The share of the numbers that is set to 0 in training, as in `ViT`.
         sizes_of_encoder: depth, num_heads and hidden_width, as in `Encoder`.
 
-    Attributes:
-        embedding: nn.Embedding, a token of width D for each character.
-        position_embedding: Parameter, (1, N, D).
-        encoder: Encoder; its blocks get a causal mask.
-        head: nn.Linear from D to V.
-
     Source: Radford et al. 2018, section 3.1.
     """
 

@@ -100,9 +100,7 @@ def make_model(settings: "Settings", images: "Images") -> nn.Module:
     if settings.architecture not in ARCHITECTURES:
         raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}, got {settings.architecture}")
     if (settings.architecture == "decoder") != (len(images.shape) == 1):
-        raise ValueError(
-            f"architecture decoder is for texts, and the others are for images; got {settings.architecture}"
-        )
+        raise ValueError(f"architecture decoder is for texts, the others for images; got {settings.architecture}")
     sizes = dict(depth=settings.depth, width=settings.width, num_heads=settings.num_heads)
     sizes |= dict(hidden_width=settings.hidden_width, dropout=settings.dropout)
     if settings.architecture == "decoder":

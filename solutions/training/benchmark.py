@@ -23,7 +23,7 @@ import typer
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from solutions.training.data import MEAN, STD, Data, Split, load_digits, load_mnist
@@ -31,7 +31,7 @@ from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings
 from solutions.training.t4 import estimate_t4
-from solutions.training.text import load_text
+from solutions.training.text import load_text, sentences
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops
@@ -317,6 +317,26 @@ def _one_at_a_time(
     _show(done)
 
 
+def _train_seeds(
+    name: str, settings: Settings, data: Data, seeds: int, device: str, checkpoints: Path
+) -> tuple[list[Record], nn.Module, int]:
+    """Train with each seed, or continue its run. Return the records, the best model on the validation split, and its seed."""
+    where, runs, models = choose_device(device), [], []
+    precision = str(choose_precision(where)).removeprefix("torch.")
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    for seed in range(seeds):
+        settings, kept = replace(settings, seed=seed), checkpoints / f"{name}_{seed}.ckpt"
+        for model, curve in train(settings, data.training, data.validation, device=where, checkpoint=kept, show=True):  # noqa: B007
+            _say(name, seed, curve[-1])
+        measured = *loss_and_accuracy(model, data.test.to(where)), data.facts()  # once, at the end
+        epochs = [asdict(epoch) for epoch in curve]
+        runs.append(Record(name, asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))
+        models.append(model.cpu())
+    _show(runs)
+    best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
+    return runs, models[best], best
+
+
 @app.command("train")
 def train_command(
     seeds: SeedsOption = 3,
@@ -328,49 +348,33 @@ def train_command(
 ) -> None:
     """Make weights and records again: long.json, vit_mnist.pt of the best seed on the validation split, and mistakes.json."""
     torch.set_num_threads(threads)
-    where = choose_device(device)
     data = _data(digits)
-    checkpoints.mkdir(parents=True, exist_ok=True)
-    runs, models = [], []
-    for seed in range(seeds):
-        settings = replace(Settings(), seed=seed)
-        kept = checkpoints / f"seed_{seed}.ckpt"
-        for model, curve in train(settings, data.training, data.validation, device=where, checkpoint=kept, show=True):  # noqa: B007
-            _say("long", seed, curve[-1])
-        measured = loss_and_accuracy(model, data.test.to(where))  # once, at the end
-        precision = str(choose_precision(where)).removeprefix("torch.")
-        epochs = [asdict(epoch) for epoch in curve]
-        runs.append(Record("long", asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))
-        models.append(model.cpu())
+    runs, model, best = _train_seeds("long", Settings(), data, seeds, device, checkpoints)
     write_record(records / "long.json", *runs)
-    best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
-    torch.save(models[best].state_dict(), records / "vit_mnist.pt")
-    write_mistakes(records, models[best], data.test, best)
-    _show(runs)
+    torch.save(model.state_dict(), records / "vit_mnist.pt")
+    write_mistakes(records, model, data.test, best)
+
+
+@app.command()
+def pages(book: Annotated[Path, typer.Argument(help="The book's folder.")], records: RecordsOption = RECORDS) -> None:
+    """Write pages.txt: the sentences of the book's pages for students, in the order of the files' names."""
+    others = "after_", "attacks", "bibliography", "instructors", "mistakes", "wrong_lines"
+    files = sorted(path for path in book.glob("*.md") if not path.name.startswith(others))
+    text = "".join(sentences(path.read_text(encoding="utf-8")) for path in files)
+    (records / "pages.txt").write_text(text, encoding="utf-8")
 
 
 @app.command("decoder")
 def decoder_command(
     seeds: SeedsOption = 3, epochs: EpochsOption = 6, threads: ThreadsOption = 2, records: RecordsOption = RECORDS
 ) -> None:
-    """Train the decoder on pages.txt: decoder_pages.json, and decoder_pages.pt of the best seed in validation. Continues."""
+    """Train the decoder on pages.txt: decoder_pages.json, and decoder_pages.pt of the best seed on the validation split."""
     torch.set_num_threads(threads)
-    data, runs, models = load_text(records / "pages.txt"), [], {}
-    Path("build").mkdir(exist_ok=True)
-    for seed in range(seeds):
-        settings, kept = (
-            replace(Settings(), epochs=epochs, seed=seed, **data.settings),
-            Path(f"build/decoder_{seed}.ckpt"),
-        )
-        *_, (model, curve) = train(settings, data.training, data.validation, checkpoint=kept, show=True)
-        machine, epochs_done = describe_machine(torch.device("cpu")), [asdict(epoch) for epoch in curve]
-        measured = *loss_and_accuracy(model, data.test), data.facts()
-        runs.append(Record("decoder", asdict(settings), data.name, machine, "float32", epochs_done, *measured))
-        _say("decoder", seed, curve[-1])
-        models[curve[-1].validation_loss] = model
+    data = load_text(records / "pages.txt")
+    settings = replace(Settings(), epochs=epochs, **data.settings)
+    runs, model, _ = _train_seeds("decoder", settings, data, seeds, "cpu", Path("build"))
     write_record(records / "decoder_pages.json", *runs)
-    halves = {name: value.half() for name, value in models[min(models)].state_dict().items()}
-    torch.save(halves, records / "decoder_pages.pt")
+    torch.save(model.half().state_dict(), records / "decoder_pages.pt")
 
 
 def write_mistakes(records: Path, model: ViT, test: Split, seed: int) -> None:

@@ -13,7 +13,7 @@ def glimpse(images: Images) -> Tensor:
     """Return numbers that identify images or windows: count, shape, and answers and means of the first hundred."""
     some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
     means = some.float().flatten(1).mean(1)
-    return torch.cat([torch.tensor([len(images), *images.shape]), labels.flatten().cpu(), means.cpu()])
+    return torch.cat([torch.tensor([len(images), *images.shape]), labels.cpu(), means.cpu()])
 
 
 def keep(path: Path, run: dict, parts: dict, generator: torch.Generator, curve: list[dict]) -> None:

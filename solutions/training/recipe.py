@@ -76,7 +76,9 @@ def train(
             torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
-            for index, (images, labels) in enumerate(training.batches(order)):  # (B, C, H, W), (B,); texts: (B, N) each
+            for index, (images, labels) in enumerate(
+                training.batches(order)
+            ):  # (B, C, H, W), (B,); texts: (B, N), (B N,)
                 step = (number - 1) * per_epoch + index
                 _set_rates(optimizers, peaks, rate_at(step, steps, settings))
                 kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None
@@ -84,12 +86,12 @@ def train(
                     amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
                     images = augment(images, **amounts, generator=generator)
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                    scores = work(model, images, kept)  # (B, number of classes); texts: (B, N, number of characters)
-                loss = _loss(scores.float(), labels, label_smoothing=settings.label_smoothing)
+                    scores = work(model, images, kept).flatten(0, -2)  # (number of labels, number of classes)
+                loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
                 _step(loss, model, optimizers, scaler, settings.clip)
-                loss_sum += loss.detach() * labels.numel()  # stays on the device: .item() would wait for every step
+                loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
                 right += (scores.argmax(dim=-1) == labels).sum()
-                seen += labels.numel()
+                seen += len(labels)
                 advance(loss_sum, right, seen)
         loss, share = float(loss_sum) / seen, int(right) / seen  # waits for the device
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
@@ -97,11 +99,6 @@ def train(
         if checkpoint:
             keep(checkpoint, run, parts, generator, [asdict(epoch) for epoch in curve])
         yield model, curve
-
-
-def _loss(scores: Tensor, labels: Tensor, **options) -> Tensor:
-    """Return the cross-entropy of answers, (...), for scores, (..., number of classes): one answer an image, N a text."""
-    return F.cross_entropy(scores.flatten(0, -2), labels.flatten(), **options)
 
 
 def _set_rates(optimizers: list[Optimizer], peaks: list[list[float]], share: float) -> None:
@@ -174,10 +171,10 @@ def loss_and_accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -
     model.eval()
     with torch.no_grad():
         for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
-            scores = scores_of(model, images)  # (B, number of classes)
-            loss += _loss(scores, labels, reduction="sum")
+            scores = scores_of(model, images).flatten(0, -2)  # (number of labels, number of classes)
+            loss += F.cross_entropy(scores, labels, reduction="sum")
             right += (scores.argmax(dim=-1) == labels).sum()
-            seen += labels.numel()
+            seen += len(labels)
     model.train(training)
     return float(loss) / seen, int(right) / seen
 
