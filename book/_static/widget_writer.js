@@ -45,7 +45,7 @@
       if (asked) return;
       asked = true;
       note.textContent = "The model is being loaded.";
-      const fail = () => { note.textContent = "The model could not be loaded."; };
+      const fail = () => { [asked, left] = [false, 0]; note.textContent = "The model could not be loaded. Press “Go on” to try again."; };
       for (const each of ["transformer.js", "decoder.js", "decoder_pages.js"]) {
         const script = make("script", { src: new URL(each, folder), onerror: fail });
         script.async = false; // run the scripts in this order
