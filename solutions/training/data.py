@@ -275,7 +275,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
         if name in known:
             return known[name]()
         if not root.is_dir():
-            raise ValueError(f"{name} is neither a folder nor one of {', '.join(known)}")
+            raise ValueError(f"{name} is neither a file, a folder nor one of {', '.join(known)}")
         return load_folder(root, size, device)
     except PermissionError as error:
         raise ValueError(f"{error.filename} may not be read: its permissions refuse it") from None

@@ -211,7 +211,7 @@ def test_folder_that_will_not_do_is_said(folder: Path, spoil: Callable[[Path], o
 def test_images_by_name(tmp_path: Path) -> None:
     """Is a name that is neither a known data set nor a folder refused, with the known names?"""
     assert load_images("digits").name == "digits"
-    with pytest.raises(ValueError, match="neither a folder nor one of mnist, cifar10, digits"):
+    with pytest.raises(ValueError, match="neither a file, a folder nor one of mnist, cifar10, digits"):
         load_images(str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="a folder for each of two or more classes, got 0"):
         (tmp_path / "train").mkdir()
