@@ -121,9 +121,9 @@ for _ in range(40):
         "picture-of-sizes",
         "Shows a picture of 23 MB that states its size 11 million times.",
         own_cell("""
-import base64, notebook_shell
+import base64, inside
 data = base64.b64encode(b"\\xff\\xd8" + b"\\xff\\xc0" * 11_500_000).decode()
-notebook_shell.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
+inside.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
 """),
         NOTHING,
     ),
