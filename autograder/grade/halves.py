@@ -61,7 +61,8 @@ def _belong_together(head: str, cell: Cell) -> bool:
     if not definitions(cell.source).keys() <= definitions(whole).keys():
         return False  # a definition of the cell would become part of a string
     if parsed(head) is None:
-        return parsed(whole) is not None or _begins_inside(cell)
+        middle = parsed(cell.source) is None and _is_beginning(whole)
+        return parsed(whole) is not None or _begins_inside(cell) or middle
     return _begins_inside(cell) and (parsed(whole) is not None or _is_beginning(whole)) and _may_go_on(head)
 
 

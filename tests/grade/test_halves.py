@@ -25,6 +25,10 @@ JOINED = {
         [f"{CLASS}\n    name = 'twice'\n\n    def forward(self, x):\n        return 2 * x"],
     ),
     "three pieces": ([HEAD, "    Fast.", TAIL], [f"{HEAD}\n    Fast.\n{TAIL}"]),
+    "the end of a signature between": (
+        ["def double(\n    x", "):", "    return 2 * x"],
+        ["def double(\n    x\n):\n    return 2 * x"],
+    ),
     "a comment between": ([OPEN, "    # and back", REST], [f"{OPEN}\n{REST}", "    # and back"]),
     "nothing was split": ([OTHER, "x = 3", "double(2"], [OTHER, "x = 3", "double(2"]),
     "a common error": (["    x = 3", "other(", "def double(x:\n    return x"],) * 2,
