@@ -31,7 +31,7 @@ from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
 from solutions.training.settings import Settings
 from solutions.training.t4 import estimate_t4
-from solutions.training.text import load_text, sentences
+from solutions.training.text import load_text
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops
@@ -353,15 +353,6 @@ def train_command(
     write_record(records / "long.json", *runs)
     torch.save(model.state_dict(), records / "vit_mnist.pt")
     write_mistakes(records, model, data.test, best)
-
-
-@app.command()
-def pages(book: Annotated[Path, typer.Argument(help="The book's folder.")], records: RecordsOption = RECORDS) -> None:
-    """Write pages.txt: the sentences of the book's pages for students, in the order of the files' names."""
-    others = "after_", "attacks", "bibliography", "instructors", "mistakes", "wrong_lines"
-    files = sorted(path for path in book.glob("*.md") if not path.name.startswith(others))
-    text = "".join(sentences(path.read_text(encoding="utf-8")) for path in files)
-    (records / "pages.txt").write_text(text, encoding="utf-8")
 
 
 @app.command("decoder")

@@ -4,7 +4,6 @@
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,17 +80,6 @@ def load_text(path: Path, context: int = 128) -> Text:
     windows = (Windows(part, len(classes), (context,), step) for part, step in parts)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Text(f"{path.name}, SHA-256 {digest}", *windows, classes, SETTINGS, mean=(), std=())
-
-
-def sentences(page: str) -> str:
-    """Return the lines of Markdown that end like a sentence, without markup, code, tables and formulas."""
-    page = re.sub(r"^(```+|\$\$|---).*?^\1.*?$", "", page, flags=re.S | re.M)  # code, equations, the head
-    page = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", page)  # the words of links
-    page = re.sub(
-        r"\$([\w ()=+,/-]+)\$", r"\1", page
-    )  # formulas that are words; lines with other formulas are left out
-    page = re.sub(r"^ +|^:+\{admonition\} |^([-*]|\d+\.) +|^#+ |[`*]", "", page, flags=re.M)
-    return "".join(line + "\n" for line in re.findall(r"^[^:|#<%\\{}^$\n][^\\{}^$\n]*[.:?!]$", page, re.M))
 
 
 def main(

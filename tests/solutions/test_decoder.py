@@ -129,15 +129,6 @@ def test_command_trains_on_a_file_and_writes(
     assert said.startswith("a cät") and len(said) == 36
     with pytest.raises(Exception, match="one or more of the characters"):
         text.main("zz", record, weights, 30, 0.7, None, 0)
-    with pytest.raises(Exception, match="does not hold the weights"):
-        text.main("a", record, record, 30, 0.7, None, 0)
-
-
-def test_sentences_of_a_page() -> None:
-    """Are sentences kept without markup, and lines that are no sentence, or hold a formula that is no word, left out?"""
-    kept = ["A head has d = 4.", "What does X see?", "One."]
-    page = "## Title\n\nA *head* has $d = 4$.\n$\\tau$ is hot.\n```\ncode.\n```\n:::{admonition} What does [X](x) see?\n- One.\n"
-    assert text.sentences(page).splitlines() == kept
 
 
 def test_recorded_decoder_is_that_of_its_record() -> None:
