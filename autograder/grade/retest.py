@@ -8,7 +8,6 @@ calls for an effect, such as `np.seterr(all="raise")`, and assignments to parts 
 import ast
 import builtins
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +27,8 @@ from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-MAX_TRIALS = 4  # kernels that may be started to find the cell that is to blame; definitions that are tried
+MAX_TRIALS = 4  # other definitions of an answer that are tried
+MAX_NAMED = 5  # cells that a message names
 
 
 class Judge:
@@ -39,7 +39,7 @@ class Judge:
         self.answers = answers  # the names of the answers
         self.namespace: dict[str, Any] = {"__name__": "tests"}
         self.clean_run: _CleanRun | None = None
-        self.blamed: list[str] = []  # the message about the cell that made tests fail
+        self.blamed: list[str] = []  # the message about the cells that may have made tests fail
         self.questions: dict[str, str] = {}  # about answers that are defined twice, by name
         self.wrong: set[tuple[str, ...]] = set()  # answers whose tests also fail without the student's own cells
         self.tested: tuple[str, ...] = ()  # the answers that the present test names
@@ -66,26 +66,28 @@ class Judge:
         return outputs, error
 
     def _test(self, cell: NotebookNode) -> Tested:
+        if self.blamed and (clean := self._test_in_clean_run(cell)):
+            return clean
         outputs, error = self._run(cell)
         if error is not None and not self.in_process <= set(self.tested):  # another answer may have left something
             self.end_process()
             outputs, error = self._run(cell)
-        failed = isinstance(error, AssertionError) and not str(error).endswith(UNWRITTEN)
-        if not failed or self.tested in self.wrong or self.student.budget.is_late():
+        if error is None or str(error).endswith(UNWRITTEN) or self.blamed:
             return outputs, error
-        if not self.suspects:
-            return outputs, error
+        return self._test_in_clean_run(cell) or (outputs, error)
+
+    def _test_in_clean_run(self, cell: NotebookNode) -> Tested | None:
+        """Run a test without the effects of the student's cells; None if there are none, or if it fails as well."""
+        if self.tested in self.wrong or self.student.budget.is_late() or not self.suspects:
+            return None
         if self.clean_run is None:
-            self.clean_run = _CleanRun(self, [])
-        clean_outputs, clean_error = self.clean_run.test(cell)
-        if clean_error is not None:
+            self.clean_run = _CleanRun(self)
+        outputs, error = self.clean_run.test(cell)
+        if error is not None:
             self.wrong.add(self.tested)
-            return outputs, error
-        if not self.blamed:
-            self.blamed.append(
-                _message_about(_find_culprits(self.suspects, lambda some: self._passes_with(some, cell)))
-            )
-        return [*clean_outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
+            return None
+        self.blamed = self.blamed or [_message_about(self.suspects)]
+        return [*outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
 
     @cached_property
     def suspects(self) -> list[Cell]:
@@ -100,13 +102,6 @@ class Judge:
         """Let later tests find nothing that earlier ones have changed."""
         self.student.end_test()
         self.in_process.clear()
-
-    def _passes_with(self, whole: list[Cell], cell: NotebookNode) -> bool:
-        clean_run = _CleanRun(self, whole)
-        try:
-            return clean_run.test(cell)[1] is None
-        finally:
-            clean_run.session.close()
 
     def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
@@ -135,10 +130,10 @@ class Judge:
 
 
 class _CleanRun:
-    """The cells up to a test's answers in another kernel. Of the student's cells, only those in `whole` run completely."""
+    """The cells up to a test's answers in another kernel, without their effects."""
 
-    def __init__(self, judge: Judge, whole: list[Cell]) -> None:
-        self.judge, self.student, self.whole, self.done = judge, judge.student, whole, 0
+    def __init__(self, judge: Judge) -> None:
+        self.judge, self.student, self.done = judge, judge.student, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
@@ -156,10 +151,9 @@ class _CleanRun:
         """Run the cells up to a number that have not run yet."""
         reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
-            if each not in self.whole:
-                if each.number > number:
-                    break
-                each = _without_effects(each, reserved)
+            if each.number > number:
+                break
+            each = _without_effects(each, reserved)
             if each.source.strip():
                 self.session.run(each)
             self.done += 1
@@ -215,28 +209,14 @@ def _defines(statement: ast.stmt, reserved: set[str]) -> bool:
     return isinstance(statement, DEFINITIONS)
 
 
-def _find_culprits(suspects: list[Cell], passes_with: Callable[[list[Cell]], bool]) -> list[Cell]:
-    """Return the cell that made a test fail, or a few cells that include it if the search takes too many kernels.
-
-    Args:
-        suspects: Cells in their order. The test fails if all of them have run completely.
-        passes_with: Tells whether the test passes if only the given cells have run completely.
-    """
-    low, high = 0, len(suspects)
-    for _ in range(MAX_TRIALS):
-        if high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if passes_with(suspects[:middle]) else (low, middle)
-    return suspects[low:high]
-
-
 def _message_about(cells: list[Cell]) -> str:
-    """Say which cell made tests fail, by its first line, which a student recognises."""
-    lines = [_first_line(cell) for cell in cells]
-    which = (
-        f"The cell that begins with `{lines[0]}`" if len(cells) == 1 else f"A cell from `{lines[0]}` to `{lines[-1]}`"
+    """Say which cells may have made tests fail, by their first lines, which a student recognises."""
+    lines = [f"`{_first_line(cell)}`" for cell in cells[:MAX_NAMED]] + ["…"] * (len(cells) > MAX_NAMED)
+    which = "The cell that begins with" if len(cells) == 1 else "One of the cells that begin with"
+    return (
+        f"{which} {', '.join(lines)} changed Python, a library, or a name that answers use. "
+        "Answers that failed were judged without such changes."
     )
-    return f"{which} changed Python, a library, or a name that answers use. Answers that failed after it were judged without it."
 
 
 def _first_line(cell: Cell) -> str:

@@ -40,7 +40,7 @@ def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) ->
     for name in code.co_names:
         if name not in namespace and name not in vars(builtins):
             namespace[name] = Answer(name, student.call)
-    printed, error, after_own_cells = io.StringIO(), None, student.ran_own_cells
+    printed, error = io.StringIO(), None
     student.begin_test()
     try:
         with contextlib.redirect_stdout(printed):
@@ -51,8 +51,6 @@ def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) ->
         if not (student.calls and _is_of_the_student(caught)):
             raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
         error = AssertionError(f"{type(caught).__name__}: {caught}")
-    if error is not None and after_own_cells and not student.ran_own_cells:
-        return run_test(cell, namespace, student)  # own cells ended the kernel, which held the test's modules
     outputs, message = [], message_of(error)
     if printed.getvalue():
         outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))

@@ -3,10 +3,9 @@
 import contextlib
 import math
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -18,13 +17,8 @@ from autograder.recognition import definitions
 from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
-T = TypeVar("T")
 MAX_LEFT_OUT = 50  # failed imports, and lines for IPython, without which their cells run again
 MAX_NAMES = 1000  # names that failed cells would have defined; a message says why they are missing
-# Words with which Python, PyTorch and its libraries refuse a process more memory or threads.
-EXHAUSTED = re.compile(
-    "MemoryError|[Cc]an(no|')t allocate memory|could not create a primitive|start new thread|out of memory"
-)
 CODE = (".py", ".ipynb")
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 LACKS = re.compile(r"\b(\w{1,200})'? is not defined")
@@ -63,7 +57,7 @@ class Session:
         self.budget = Budget(limits)
         self.calls = 0  # calls of the present test
         self.lost: list[KernelLost] = []
-        self.losses: Counter[str] = Counter()  # lost kernels by the called function; all cells count as one function
+        self.losses = 0  # kernels that were lost, except by the student's own cells
         self.questions: list[str] = []  # what a person has to decide if a test fails
         self.failed: dict[str, str] = {}  # the error of a failed cell, by each name that the cell defines
         self.lost_any: str | None = None  # the error of a cell that may define any name, such as `%run answers.py`
@@ -82,10 +76,7 @@ class Session:
                 try:
                     cell.run(self.kernel, self.budget.left(), {})
                 except KernelLost:
-                    # The cell ran earlier without a loss. Start again without the student's own cells before it; if
-                    # there are none, without this cell.
-                    own = [] if cell.own else [each for each in self.ran[: self.ran.index(cell)] if each.own]
-                    self.ran = [each for each in self.ran if each not in (own or [cell])]
+                    self.ran.remove(cell)
                     break
         return self.kernel
 
@@ -145,12 +136,11 @@ class Session:
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
             most = 3 * self.limits.call_seconds if cell.once else math.inf
             seconds = max(1.0, self.budget.own_seconds) if own else self.patience(most)
-            run = lambda: cell.run(self.ready(), min(self.budget.left(), seconds), self.chosen)
-            outputs = self.attempt(run, again=not own and not cell.once)
+            outputs = cell.run(self.ready(), min(self.budget.left(), seconds), self.chosen)
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own
-            self.losses["cells"] += not own
+            self.losses += not own
             return [nbformat.v4.new_output("error", ename="KernelLost", evalue=str(lost), traceback=[str(lost)])]
         finally:
             self.budget.own_seconds -= own * (self.budget.spent() - begun)
@@ -163,11 +153,11 @@ class Session:
 
         Even on a busy machine, a call that ends its process needs no more than the shorter time.
         """
-        return seconds if self.losses.total() < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
+        return seconds if self.losses < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 
-    def begin_test(self, calls: int = 0) -> None:
-        """Set the time that the calls of a test share; `calls` is the number of calls that were made before."""
-        self.budget.test_seconds, self.calls = 3 * self.limits.call_seconds, calls
+    def begin_test(self) -> None:
+        """Set the time that the calls of a test share."""
+        self.budget.test_seconds, self.calls = 3 * self.limits.call_seconds, 0
 
     def call(self, request: dict[str, Any], candidate: Callable[..., Any] | None) -> dict[str, Any]:
         """Call a function, within the time of a call and of the test.
@@ -175,43 +165,37 @@ class Session:
         Its random numbers, such as those of dropout, depend only on the number of the call within the test, unless the
         request has another seed.
         """
-        name = request["function"]
         self.calls += 1
-        seconds = self.patience(self.limits.call_seconds)
-
-        def call() -> dict[str, Any]:
-            late = KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
-            if self.budget.test_seconds <= 0:
-                self.close()
-                raise late
-            kernel = self.ready()
-            if request.get("alone"):
-                kernel.end_test()
-            kernel.begin_test()  # starting a kernel, or a process of it, does not count as the test's time
-            before, most, of_test = kernel.spent, min(seconds, self.budget.left()), max(1.0, self.budget.test_seconds)
-            try:
-                content = {"draw": self.calls, "chosen": self.chosen} | request
-                reply = kernel.call(content, candidate, min(most, of_test))
-            except KernelLost as lost:
-                raise (late if lost.state == "timed out" and of_test < most else lost) from None
-            finally:
-                self.budget.test_seconds -= kernel.spent - before
-            if request.get("alone"):
-                kernel.end_test()
-            if self.ran_own_cells and _was_short_of_memory(reply):
-                self.close()
-                raise KernelLost("crashed", "After the notebook's own cells had run, a call had no memory.")
-            return reply
-
+        if request.get("extra"):  # an extra request decides no points, so losing it costs none
+            return self._reply(request, candidate)
         try:
-            if request.get("extra"):  # an extra request decides no points, so losing it costs none
-                return call()
-            return self._explained(request, self.attempt(call, again=not self.losses[name]))
+            return self._explained(request, self._reply(request, candidate))
         except KernelLost as lost:
-            if not request.get("extra"):
-                self.losses[name] += 1
-                self.lost.append(lost)
+            self.losses += 1
+            self.lost.append(lost)
             raise
+
+    def _reply(self, request: dict[str, Any], candidate: Callable[..., Any] | None) -> dict[str, Any]:
+        late = KernelLost("timed out", f"A test was not done after {3 * self.limits.call_seconds:.0f} s.")
+        if self.budget.test_seconds <= 0:
+            self.close()
+            raise late
+        kernel = self.ready()
+        if request.get("alone"):
+            kernel.end_test()
+        kernel.begin_test()  # starting a kernel, or a process of it, does not count as the test's time
+        before, of_test = kernel.spent, max(1.0, self.budget.test_seconds)
+        most = min(self.patience(self.limits.call_seconds), self.budget.left())
+        try:
+            content = {"draw": self.calls, "chosen": self.chosen} | request
+            reply = kernel.call(content, candidate, min(most, of_test))
+        except KernelLost as lost:
+            raise (late if lost.state == "timed out" and of_test < most else lost) from None
+        finally:
+            self.budget.test_seconds -= kernel.spent - before
+        if request.get("alone"):
+            kernel.end_test()
+        return reply
 
     def _explained(self, request: dict[str, Any], reply: dict[str, Any]) -> dict[str, Any]:
         """Explain an error that the student may not understand, and note a question if a person should look at it."""
@@ -267,51 +251,7 @@ class Session:
         if question not in self.questions and len(self.questions) < MAX_LEFT_OUT:
             self.questions.append(question)
 
-    def attempt(self, action: Callable[[], T], again: bool) -> T:
-        """Run an action in the kernel; if the kernel is lost, run it again in one without the student's own cells.
-
-        Those cells may have left something behind that ends the kernel: a thread, a process, a hook. If the action
-        succeeds without them, they stay out. If the action lacks a name that they define, they are kept: other actions
-        may need them too.
-        """
-        try:
-            return action()
-        except KernelLost as lost:
-            released = [cell for cell in self.ran if not cell.own]
-            if not again or released == self.ran:
-                raise
-            self.lost.append(lost)
-        self.close()
-        ran, self.ran = self.ran, released
-        self.begin_test(self.calls)  # time that own cells used up does not count for the answer
-        try:
-            result = action()
-        except KernelLost:
-            self.ran = ran
-            raise
-        if not _lacks_a_name(result):
-            return result
-        self.close()
-        self.ran = ran
-        raise self.lost.pop()
-
-    @property
-    def ran_own_cells(self) -> bool:
-        """Whether the student's own cells ran in the kernel."""
-        return any(cell.own for cell in self.ran)
-
     def close(self) -> None:
         """End the kernel."""
         if self.kernel is not None and not self.kernel.closed:
             self.kernel.close()
-
-
-def _was_short_of_memory(reply: dict[str, Any]) -> bool:
-    """Whether a reply says that memory or threads ran out. The reply may hold anything that the student's code sent."""
-    return "error" in reply and bool(EXHAUSTED.search(f"{reply['error']} {reply.get('text')}"))
-
-
-def _lacks_a_name(result: dict[str, Any] | list[NotebookNode]) -> bool:
-    """Whether a reply, or the outputs of a cell, say that a name is not defined."""
-    errors = result.get("error") if isinstance(result, dict) else [output.get("ename") for output in result]
-    return "NameError" in str(errors)
