@@ -4,8 +4,6 @@ import contextlib
 import fcntl
 import json
 import secrets
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +28,7 @@ from autograder.sandbox.host.bubblewrap import check_sandbox, remove_leftovers
 from autograder.sandbox.host.limits import Limits
 
 GRADE_ONE = "autograder.grade.job.grade_one"  # a name, because importing it imports PyTorch, which takes seconds
-Jobs = dict[str, Job]  # by the student's name
+Jobs = dict[str, Job]  # by name
 Done = Iterable[tuple[str, dict[str, Any]]]  # the name and the fields of each job, once
 
 
@@ -101,25 +99,24 @@ def grade(
                 open_gradebook()
                 course.record(result, assignment)
         if waiting:
-            proof = _Proof(course, assignment, task, key)
-            jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
-            progress("submissions", 0, len(jobs))
             if not isinstance(workers, Workers):
                 workers = stack.enter_context(Workers(workers, [assignment.notebook], limits if sandboxed else None))
             run_all = _runner(workers, cluster, task)
+            _prove(course, assignment, task, key, run_all, progress)
+            jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
+            progress("submissions", 0, len(jobs))
             decisions = read_decisions(course.root, assignment.name)
-            for done, (student, fields) in enumerate(proof.held_back(run_all(proof.jobs | jobs), progress), 1):
+            for done, (student, fields) in enumerate(run_all(jobs), 1):
                 notebook = fields.pop("notebook", None)
                 result = waiting[student].result(student, assignment.name, fields)
                 result.ask(decisions.get(student))
-                with _delaying_interrupt():
-                    if notebook:
-                        write_atomically(course.autograded_path(student, assignment), notebook)
-                    course.save_result(result)
-                    results.append(result)
-                    progress("submissions", done, len(jobs), result.state)
-                    open_gradebook()
-                    course.record(result, assignment)
+                if notebook:
+                    write_atomically(course.autograded_path(student, assignment), notebook)
+                course.save_result(result)  # after Ctrl-C the next run records it
+                results.append(result)
+                progress("submissions", done, len(jobs), result.state)
+                open_gradebook()
+                course.record(result, assignment)
         course.renew_lateness(assignment)
     return sorted(results, key=lambda result: result.student)
 
@@ -198,22 +195,6 @@ def _locked(course: Course, assignment: Assignment) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _delaying_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of a block that must run completely or not at all."""
-    if threading.current_thread() is not threading.main_thread():  # Ctrl-C interrupts only the main thread
-        yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
-
-
 def _seed_of_run(course: Course, assignment: Assignment, seed: int | None, regrade: bool) -> int:
     """Return the seed of the run that is continued. If a new run begins, store and return a new seed."""
     path = course.results_folder(assignment.name) / ".run.json"
@@ -232,63 +213,41 @@ def _checkpoint(assignment: Assignment) -> Any:
     return checks_of(next(iter(assignment.files.values())), "checkpoint")
 
 
-class _Proof:
-    """Proves that the answers get every point and the unsolved notebook gets none, once for each key and seed.
+def _prove(
+    course: Course, assignment: Assignment, task: Task, key: str, run_all: Callable[[Jobs], Done], progress: Progress
+) -> None:
+    """Prove that the answers get every point and the unsolved notebook gets none, once for each key and seed.
 
-    The proof runs together with the first submissions. Their results are held back until it succeeds.
+    Raises:
+        InstallationError: the proof does not hold.
     """
-
-    def __init__(self, course: Course, assignment: Assignment, task: Task, key: str) -> None:
-        self.name, self.path = assignment.name, course.results_folder(assignment.name) / ".proof.json"
-        self.text = json.dumps({"key": key, "seed": task.seed}) + "\n"
-        self.jobs: Jobs = {}  # the names of these jobs begin with /; students' names never do
-        if self.path.exists() and self.path.read_text(encoding="utf-8") == self.text:
-            return
-        record = _checkpoint(assignment).RECORD if assignment.files else None
-        if record is not None and not record.exists():
-            raise InstallationError(
-                f'{record} is missing, and the checks cannot be proved without it. Run "make train".'
-            )
-        files = {name: record.read_bytes() for name in assignment.files}
-        self.jobs["/answers"] = Job(task.instructor.encode(), files, may_match_book_weights=True)
-        self.jobs["/unsolved notebook"] = Job(task.release.encode())
-
-    def held_back(self, done: Done, progress: Progress) -> Done:
-        """Yield the results of the submissions once the proof holds.
-
-        Raises:
-            InstallationError: the proof does not hold.
-        """
-        held, wrong, left = [], [], set(self.jobs)
-        if left:
-            progress("proof", 0, len(left))
-        for name, fields in done:
-            if name in left:
-                left.remove(name)
-                wrong += self._wrong_with(name, fields)
-                progress("proof", len(self.jobs) - len(left), len(self.jobs))
-                if not left:
-                    self._conclude(wrong)
-            else:
-                held.append((name, fields))
-            while held and not left:
-                yield held.pop(0)
-
-    def _wrong_with(self, name: str, fields: dict[str, Any]) -> list[str]:
+    path = course.results_folder(assignment.name) / ".proof.json"
+    text = json.dumps({"key": key, "seed": task.seed}) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    record = _checkpoint(assignment).RECORD if assignment.files else None
+    if record is not None and not record.exists():
+        raise InstallationError(f'{record} is missing, and the checks cannot be proved without it. Run "make train".')
+    files = {name: record.read_bytes() for name in assignment.files}
+    jobs = {
+        "answers": Job(task.instructor.encode(), files, may_match_book_weights=True),
+        "unsolved notebook": Job(task.release.encode()),
+    }
+    progress("proof", 0, len(jobs))
+    wrong = []
+    for done, (name, fields) in enumerate(run_all(jobs), 1):
         checks = fields.get("checks", [])
-        bad = [check for check in checks if check["passed"] != (name == "/answers")]
-        if fields["state"] == "graded" and checks and not bad:
-            return []
-        reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
-        return [f"The {name[1:]} of {self.name}: {fields['state']}. " + "\n  ".join(reasons[:5])]
-
-    def _conclude(self, wrong: list[str]) -> None:
-        if wrong:
-            raise InstallationError(
-                "Nothing was graded, because the grader does not work here: the answers must get every point and the "
-                "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
-            )
-        write_atomically(self.path, self.text)
+        bad = [check for check in checks if check["passed"] != (name == "answers")]
+        if fields["state"] != "graded" or bad or not checks:
+            reasons = [f"{check['name']}: {check['message'] or 'passed'}" for check in bad] or [fields.get("why", "")]
+            wrong.append(f"The {name} of {assignment.name}: {fields['state']}. " + "\n  ".join(reasons[:5]))
+        progress("proof", done, len(jobs))
+    if wrong:
+        raise InstallationError(
+            "Nothing was graded, because the grader does not work here: the answers must get every point and the "
+            "unsolved notebook none.\n" + "\n".join(wrong) + '\nIs the environment complete ("make setup")?'
+        )
+    write_atomically(path, text)
 
 
 def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], Done]:
