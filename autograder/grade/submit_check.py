@@ -1,6 +1,5 @@
 """Check a notebook before it is submitted: run the grader's repair and the visible tests, and report in words."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +9,10 @@ from nbformat import NotebookNode
 from autograder.cells import files_of, grade_id, is_grade, is_students, is_test
 from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
-from autograder.grade.session import Cell
+from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
-from autograder.missing import without_missing
 from autograder.notebooks import read_notebook
 from autograder.recognition import answers_in, names_held, names_in
-from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
 BARE = "NotImplementedError: "  # the error of a cell that calls an unwritten answer
@@ -75,56 +72,35 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Preview:
 
 
 def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
-    """Run a notebook; return a message about each visible test and cell, and the statements that were left out."""
-    results, left_out = [], list[str]()
-    for name, cell, error, printed in _errors(notebook, sandboxed, left_out):
+    """Run every cell, and then the visible tests; return a message about each, and the statements that were left out."""
+    results, session = [], Session(Limits(), sandboxed)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    defined, session.chosen = answers_in(cells)
+    for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
+        if is_test(cell):
+            outputs = session.show(cell.source)
+        else:
+            outputs = session.run(
+                Cell(cell.source, released=not is_students(cell), number=index, defines=tuple(defined[index]))
+            )
+        error, printed = _error_in(outputs), "".join(output.get("text", "") for output in outputs)
+        name = grade_id(cell)
         if is_test(cell) and not is_grade(cell):
             if error or LEFT_OUT not in printed:
                 results.append((name.removeprefix("test_"), error))
-        elif error and error != BARE:
+        elif error not in ("", BARE) and name != "setup":
             results.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
-    return results, left_out
+    session.close()
+    return results, session.left_out
 
 
-def _errors(
-    notebook: NotebookNode, sandboxed: bool, left_out: list[str]
-) -> Iterator[tuple[str, NotebookNode, str, str]]:
-    """Run every cell, and then the visible tests; yield each one's name, the cell, its error or "", and its printed text.
-
-    The set-up cell runs too, and yields nothing.
-
-    If a cell ends the kernel, the later cells still run: a fresh kernel replays the cells before that cell.
-    """
-    limits, kernel, ran = Limits(), None, list[Cell]()
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
-    defined, chosen = answers_in(cells)
-    for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
-        name, error, printed = grade_id(cell), "", ""
-        try:
-            if kernel is None or kernel.closed:
-                kernel = Kernel(limits, sandboxed)
-                for before in ran:
-                    before.run(kernel, limits.cell_seconds, chosen)
-            source: str | None = cell.source
-            while source is not None:
-                each, rest = Cell(source, number=index, defines=tuple(defined[index]), once=is_test(cell)), None
-                for output in each.run(kernel, limits.cell_seconds, chosen):
-                    if output.output_type == "error":
-                        kind = "" if output.ename in ("AssertionError", "WrongAnswer") else f"{output.ename}: "
-                        error = error or f"{kind}{output.evalue}"
-                        rest = (
-                            without_missing(source, f"{output.ename}: {output.evalue}") if is_students(cell) else None
-                        )
-                    printed += output.get("text", "")
-                ran += [] if each.once else [each]
-                left_out += [rest[1]] if rest else []
-                source = rest[0] if rest else None
-        except KernelLost as lost:
-            error = str(lost)
-        if name != "setup":
-            yield name, cell, error, printed
-    if kernel is not None and not kernel.closed:
-        kernel.close()
+def _error_in(outputs: list[NotebookNode]) -> str:
+    """Return the first error of a cell in words; "" if it has none."""
+    for output in outputs:
+        if output.output_type == "error":
+            kind = "" if output.ename in ("AssertionError", "WrongAnswer", "KernelLost") else f"{output.ename}: "
+            return f"{kind}{output.evalue}"
+    return ""
 
 
 def _check_file(path: Path, stem: str, sandboxed: bool) -> str:
