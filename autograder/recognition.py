@@ -19,7 +19,8 @@ HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
 # A definition or an assignment. Possessive, so that the time is linear in a line of spaces.
 LINE = re.compile(r"^(?:(?:async\s++)?def|class)\s++(\w++)|^(\w++)(?:\s*+:[^=\n]++)?\s*+=(?!=)", re.M)
 IMPORTS = re.compile(r"^(?:import|from\s+\S+\s+import)\s+([^#\n]+)", re.M)
-MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*)$", re.M)  # lines that IPython understands and Python does not
+# Lines that IPython understands and Python does not
+MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*|[\w.]+\?{1,2}[ \t]*)$", re.M)
 # The fields of a statement that hold inner statements. These run in the same scope, unlike the body of a function.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 

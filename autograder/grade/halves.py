@@ -1,4 +1,4 @@
-"""Join the halves of a function that was split into two cells."""
+"""Join the parts of a function that was split into several cells."""
 
 import ast
 import codeop
@@ -6,88 +6,73 @@ import textwrap
 from collections.abc import Collection, Sequence
 
 from autograder.notebooks import Cell
-from autograder.recognition import definitions, parsed
+from autograder.recognition import MAGIC, definitions, parsed
 
-MAX_READ = 1_000_000  # characters that are parsed as Python to find which halves belong together
-MAX_ASKED = 5  # halves about which a person is asked
+MAX_READ = 1_000_000  # characters that are parsed as Python to find which parts belong together
+MAX_TRIED = 5  # earlier cells that a part may continue
+MAX_ASKED = 5  # parts about which a person is asked
 
 
 def join_halves(
     submitted: Sequence[Cell], texts: Collection[str], receipt: list[str], questions: list[str]
 ) -> list[Cell]:
-    """Join a cell that is no Python by itself, or that begins inside a function, with a cell before it.
-
-    The cell before it is the nearest one that is no Python by itself, or else the nearest one.
+    """Join a cell that is no Python by itself with a cell before it that may go on, if the two are Python together.
 
     Args:
         submitted: The cells of a notebook.
-        texts: The texts of the released cells, which are no halves.
+        texts: The texts of the released cells, which are no parts.
         receipt: The list to which repairs are added.
-        questions: The list to which questions about halves without a beginning are added.
+        questions: The list to which questions about parts without a beginning are added.
     """
     cells: list[Cell] = []
-    last: list[int] = []  # the place of the student's last cell of code
-    broken: list[int] = []  # the places of the student's cells that are no Python
+    may_go_on: list[int] = []  # the places of the student's cells that end in a function or a class, or are no Python
     left = MAX_READ
     for cell in submitted:
         cells.append(cell)
-        if not cell.source.strip() or cell.source.strip() in texts or not (cell.kind == "code" or _begins_inside(cell)):
+        first = next((line for line in cell.source.splitlines() if line.strip()), "")
+        begins_inside = first[:1] in (" ", "\t") and parsed(cell.source) is None
+        if not cell.source.strip() or cell.source.strip() in texts or not (cell.kind == "code" or begins_inside):
             continue
-        for place in dict.fromkeys(broken[-1:] + last):
+        for place in reversed(may_go_on[-MAX_TRIED:]) if parsed(cell.source) is None else ():
             head = cells[place]
-            left -= len(head.source) + len(cell.source)
-            if left > 0 and _belong_together(head.source, cell):
+            whole = f"{head.source}\n{cell.source}"
+            left -= len(whole)
+            if left > 0 and (begins_inside or parsed(head.source) is None) and _belong_together(whole, cell.source):
+                cells[place] = Cell("code", whole, head.names + cell.names, head.checksum)
                 cells.pop()
-                cells[place] = Cell("code", f"{head.source}\n{cell.source}", head.names + cell.names, head.checksum)
-                if place in broken and parsed(cells[place].source) is not None:
-                    broken.remove(place)
+                if not _may_go_on(whole):
+                    may_go_on.remove(place)
                 receipt.append("A cell of code was split; its halves were joined.")
                 break
         else:
-            tree = parsed(cell.source)
-            last = [len(cells) - 1] if tree is None or tree.body else last  # a cell of comments may be in the middle
-            broken += last if tree is None else []
-            if _begins_inside(cell) and not _runs_without_indent(cell.source) and len(questions) < MAX_ASKED:
-                line = " ".join(next(line for line in cell.source.splitlines() if line.strip()).split())[:60]
+            may_go_on += [len(cells) - 1] * _may_go_on(cell.source)
+            if begins_inside and not _is_start(textwrap.dedent(cell.source)) and len(questions) < MAX_ASKED:
                 questions.append(
-                    f'A cell begins in the middle of a function ("{line}"), and the part before it was not found. '
-                    "To which answer does it belong?"
+                    f'A cell begins in the middle of a function ("{" ".join(first.split())[:60]}"), and the part before '
+                    "it was not found. To which answer does it belong?"
                 )
     return cells
 
 
-def _belong_together(head: str, cell: Cell) -> bool:
-    whole = f"{head}\n{cell.source}"
-    if not definitions(cell.source).keys() <= definitions(whole).keys():
-        return False  # a definition of the cell would become part of a string
-    if parsed(head) is None:
-        middle = parsed(cell.source) is None and _is_beginning(whole)
-        return parsed(whole) is not None or _begins_inside(cell) or middle
-    return _begins_inside(cell) and (parsed(whole) is not None or _is_beginning(whole)) and _may_go_on(head)
+def _belong_together(whole: str, part: str) -> bool:
+    """Whether a part makes a text Python, or its beginning, and no definition of the part becomes part of a string."""
+    return _is_start(whole) and definitions(part).keys() <= definitions(whole).keys()
 
 
-def _is_beginning(source: str) -> bool:
-    """Whether more lines could make a text valid Python."""
+def _is_start(source: str) -> bool:
+    """Whether a text is Python, or becomes Python if more lines follow."""
     try:
-        return codeop.compile_command(source, symbol="exec") is None
+        codeop.compile_command(MAGIC.sub(r"\1pass", source), symbol="exec")
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
         return False
+    return True
 
 
 def _may_go_on(source: str) -> bool:
-    """Whether a cell ends in a class, or in a function that does not end by returning."""
-    last = parsed(source).body[-1:]
-    is_open = last and isinstance(last[0], (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    return bool(is_open) and not isinstance(last[0].body[-1], (ast.Return, ast.Raise))
-
-
-def _begins_inside(cell: Cell) -> bool:
-    """Whether a cell begins inside a block: its first line is indented, and it is not valid Python."""
-    first = next((line for line in cell.source.splitlines() if line.strip()), "")
-    return first[:1] in (" ", "\t") and parsed(cell.source) is None
-
-
-def _runs_without_indent(source: str) -> bool:
-    """Whether IPython can run an indented cell: without its indent it is valid Python and has no `return`."""
-    tree = parsed(textwrap.dedent(source))
-    return tree is not None and not any(isinstance(each, ast.Return) for each in tree.body)
+    """Whether a cell is no Python by itself, or ends in a class, or in a function that does not end by returning."""
+    tree = parsed(source)
+    if tree is None:
+        return True
+    last = tree.body[-1] if tree.body else None
+    is_open = isinstance(last, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    return is_open and not isinstance(last.body[-1], (ast.Return, ast.Raise))

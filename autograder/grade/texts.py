@@ -1,8 +1,7 @@
 """Find written answers outside their cells: below the question, else anywhere, and then a person is asked."""
 
-import io
+import ast
 import re
-import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,11 @@ from nbformat import NotebookNode
 from autograder.notebooks import NAMED_PICTURE
 from autograder.recognition import LABEL, definitions, in_words, is_answer, name_of, parsed
 
-# The fewest words that may be an answer: of a text, of code after the first question, of other code
-FEW, SOME, MANY = 4, 8, 20
+FEW = 4  # the fewest words of a text that may be the answer to a question elsewhere
 MAX_PICTURES = 20  # pictures of an answer that are named
 MAX_SHOWN = 5000  # characters that are shown of texts that may be the answer
+# The signs around a comment, a string or a printed string
+SIGNS = re.compile(r"^(?:print\()?[#\s'\"]+|['\"][)\s]*$", re.M)
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Item:
 def place_texts(
     items: list[Item], released: Sequence[NotebookNode], receipt: list[str], questions: list[str]
 ) -> list[Item]:
-    """Put the text below a question into its empty cell; ask a person about a text elsewhere.
+    """Put the text below a question into its empty cell; ask a person about code there, or about a text elsewhere.
 
     Args:
         items: The cells of the notebook that is graded.
@@ -47,33 +47,33 @@ def place_texts(
     """
     answers = [item for item in items if not item.own and is_answer(released[item.place])]
     answers = [item for item in answers if item.node.cell_type == "markdown"]
-    empty = [item for item in answers if _is_empty(item, released)]
-    texts = (
-        [(item, text) for item in items if _is_students(item, released) and (text := _words_of(item.node))]
-        if empty
-        else []
-    )
+    own = [item for item in items if item.own and item.node.source.strip()]
     used: set[int] = set()
-    for item in empty:
-        below = [(own, text) for own, text in texts if own.own and own.after in (item.place - 1, item.place)]
-        below = [(own, text) for own, text in below if _is_only_words(own.node)]
-        if below:
-            item.node.source = _joined([*_pictures_of(item), *(text for _, text in below)])
+    left: list[tuple[Item, list[Item]]] = []  # the answers that are still empty, and the code below them
+    for item in filter(lambda item: _is_empty(item, released), answers):
+        below = [each for each in own if each.after in (item.place - 1, item.place)]
+        texts = list(filter(_is_text, below))
+        if texts:
+            item.node.source = _joined([*_pictures_of(item), *map(_words_of, texts)])
             name = name_of(released[item.place])
             receipt.append(f"The cell {name} was empty or missing; the text below its question was taken.")
-            used |= {id(own) for own, _ in below}
-    first = min((item.place for item in answers), default=0) - 1
-    texts = [(own, text) for own, text in texts if id(own) not in used and _may_be_answer(own, text, first)]
-    answered = [(item, item.node.source) for item in answers]
-    for item in filter(lambda item: _is_empty(item, released), empty):
+            used |= set(map(id, texts))
+        else:
+            left.append((item, below))
+    texts = [item for item in own if left and id(item) not in used and _is_text(item)]
+    texts = [item for item in texts if len(re.findall(r"\w+", _words_of(item))) >= FEW]
+    written = [(item, item.node.source) for item in answers]
+    for item, below in left:
         # A student may have written several answers into one cell.
-        if found := [pair for pair in answered if _begins_with(pair[1], _names_of(item, released))] or texts:
+        names = _names_of(item, released)
+        found = [pair for pair in written if _begins_with(pair[1], names)]
+        found = found or [(each, _words_of(each)) for each in below or texts]
+        if found:
             head = "[The cell of the answer is empty. Is this text, found elsewhere, the answer?]"
             pictures = _pictures_of(item)
             item.node.source = _joined([head, *pictures, *(text for _, text in found)])
             where, state = _where(found[0][0], released), "holds a picture only" if pictures else "is empty"
-            name = name_of(released[item.place])
-            questions.append(f"Text was found {where}; the answer cell {name} {state}. Is it the answer?")
+            questions.append(f"Text was found {where}; the answer cell {names[0]} {state}. Is it the answer?")
     return [item for item in items if id(item) not in used or item.node.cell_type == "code"]
 
 
@@ -93,39 +93,26 @@ def _letters(text: str) -> str:
     return "".join(re.findall(r"\w", text)).lower()
 
 
-def _is_students(item: Item, released: Sequence[NotebookNode]) -> bool:
-    """Whether a cell may hold words of the student outside the written answers."""
-    return item.own or (is_answer(released[item.place]) and item.node.cell_type == "code")
+def _is_text(item: Item) -> bool:
+    """Whether a cell is a text: Markdown, or code that is prose, or that has only comments, strings and printed strings."""
+    if item.node.cell_type == "markdown":
+        return True
+    tree = parsed(item.node.source)
+    return not definitions(item.node.source) if tree is None else all(map(_is_string, tree.body))
 
 
-def _words_of(cell: NotebookNode) -> str:
-    """Return the words of a cell: a text, prose in a code cell, or code's comments and texts outside functions."""
-    if cell.cell_type == "markdown":
-        return cell.source.strip()
-    if parsed(cell.source) is None:
-        return "" if definitions(cell.source) else cell.source.strip()
-    tokens = [token for token in _tokens(cell.source) if token.line.startswith(("#", "print(", '"', "'"))]
-    words = [token for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
-    return "\n".join(token.string.strip("# '\"\n") for token in words)
+def _is_string(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    is_print = isinstance(value, ast.Call) and ast.unparse(value.func) == "print"
+    return all(isinstance(each, ast.Constant) for each in (value.args if is_print else [value]))
 
 
-def _tokens(source: str) -> list[tokenize.TokenInfo]:
-    try:
-        return list(tokenize.generate_tokens(io.StringIO(source).readline))
-    except (tokenize.TokenError, SyntaxError):
-        return []  # the cell has lines for IPython
-
-
-def _is_only_words(cell: NotebookNode) -> bool:
-    """Whether a cell is a text, or code that does nothing: comments, texts or prose."""
-    tree = parsed(cell.source) if cell.cell_type == "code" else None
-    return tree is None or all(type(getattr(each, "value", None)).__name__ == "Constant" for each in tree.body)
-
-
-def _may_be_answer(item: Item, text: str, first: int) -> bool:
-    """Whether a text that is not below a question has enough words. Code after the first question needs fewer words."""
-    least = FEW if _is_only_words(item.node) else SOME if item.own and item.after >= first else MANY
-    return len(re.findall(r"\w+", text)) >= least
+def _words_of(item: Item) -> str:
+    """Return the words of a cell, without the signs of comments and strings."""
+    source = item.node.source
+    return (source if item.node.cell_type == "markdown" else SIGNS.sub("", source)).strip()
 
 
 def _begins_with(text: str, names: Sequence[str]) -> bool:
