@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 from attention_tests.departure import departure
 from conftest import assignment_of
-from sample_class import fill_in, submit
+from sample_class import fill_in
 
 from autograder.course.course import Course
-from autograder.grade.grade import grade
 from autograder.grade.repair import repair_notebook
 from autograder.grade.workers import Workers
 from autograder.lms.names import read_name
@@ -139,18 +138,3 @@ def test_search_in_a_forged_record_ends() -> None:
 def test_similarity_is_bounded(tmp_path: Path) -> None:
     """Does a student's own code of three megabytes neither hold up the report nor fill its page?"""
     finishes(compare_long, tmp_path)
-
-
-def test_submission_that_takes_too_long_needs_a_look(tmp_path: Path) -> None:
-    """Is a person asked about a submission that the grader cannot finish, and are the others graded?"""
-    assignment, course = assignment_of("1_attention"), Course(tmp_path)
-    perfect = fill_in(assignment.release, assignment.instructor)
-    submit(tmp_path, "ada", perfect)
-    grade(course, assignment, seed=1, workers=1)  # the proof takes longer than the time below
-    slow = fill_in(assignment.release, assignment.instructor)
-    slow.cells.append(nbformat.v4.new_code_cell("import time\ntime.sleep(25)"))
-    submit(tmp_path, "ben", slow)
-    with Workers(1, ["attention"], seconds=12.0) as workers:
-        ada, ben = grade(course, assignment, workers=workers)
-    assert (ada.state, ben.state) == ("graded", "needs a look")
-    assert "not done with this submission after 12 s" in ben.questions[0]

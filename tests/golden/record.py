@@ -27,14 +27,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [
     str(ROOT),
-    *(str(ROOT / "tests" / part) for part in (".", "grade", "checks", "lms", "report", "sandbox")),
+    *(str(ROOT / "tests" / part) for part in (".", "checks", "lms", "report", "sandbox")),
 ]
 
 import torch
 from attention_tests import departure, recorder
 from bs4 import BeautifulSoup
 from conftest import ALL, assignment_of
-from test_repair_property import CHANGES, arrives, changed, others_of
+from damage import CHANGES, arrives, changed, others_of
 from test_visible_tests import said_of
 
 from autograder.course.course import Course

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import nbformat
 import pytest
-from conftest import ALL, EXERCISES, SEED, repaired
+from conftest import EXERCISES, SEED, repaired
 from nbformat import NotebookNode
 from sample_class import answer, change, fill_in, rewrite
 
@@ -153,18 +153,6 @@ def test_message_says_what_to_do(name: str, exercise: str, old: str, new: str, m
     assert said and all(message in each for each in said), said
     assert ("raised the error" in "".join(said)) == (exercise in ("softmax", "split_heads"))
     assert [each.startswith(question) for each in done.questions] == [True] * bool(question)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_code_in_the_set_up_cell_runs(name: str) -> None:
-    """Does an import that a student added to the set-up cell run, and then the set-up cell as it was released?"""
-    assignment = load_assignment(name)
-    work = fill_in(assignment.release, assignment.instructor)
-    answer(work, "setup").source += "\nimport fractions"
-    after = repaired(work, assignment).notebook
-    added = after.cells[after.cells.index(answer(after, "setup")) - 1]
-    assert added.cell_type == "code" and added.source.endswith("\nimport fractions")
-    assert answer(after, "setup").source == answer(assignment.instructor, "setup").source
 
 
 def bring(notebook: NotebookNode, name: str, form: str) -> None:

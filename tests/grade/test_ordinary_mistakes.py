@@ -1,14 +1,13 @@
 """Does honest work count, or is a person asked, after common mistakes in handling a notebook?"""
 
 import json
-from typing import Any
 
 import nbformat
 import pytest
 from conftest import ALL, NAME, SEED, assignment_of, repaired
 from fuzzing import steps
 from nbformat import NotebookNode
-from sample_class import answer, change
+from sample_class import answer
 
 from autograder.course.candidates import chapters
 from autograder.course.course import Assignment
@@ -18,71 +17,6 @@ from autograder.grade.task import Job, Task
 from autograder.imports import ROOT
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
-
-
-def blank_with(perfect: NotebookNode, how: str) -> NotebookNode:
-    """Leave the cell of why_scale as released, and write the answer elsewhere."""
-    blank = answer(assignment_of(NAME).release, "why_scale").source
-    cell = answer(perfect, "why_scale")
-    cell.source, index = blank, perfect.cells.index(cell)
-    new: dict[str, Any] = {
-        "below": nbformat.v4.new_markdown_cell(ANSWER),
-        "comment": nbformat.v4.new_code_cell(f"# {ANSWER}"),
-        "raw": nbformat.v4.new_raw_cell(ANSWER),
-    }
-    if how == "question":
-        perfect.cells[index - 1].source += f"\n\n{ANSWER}"
-    elif how == "picture":
-        photo = "iVBORw0KGgo" * 120_000
-        cell.source = f"![photo](data:image/png;base64,{photo})\n{blank}"
-        perfect.cells.insert(index + 1, new["below"])
-    else:
-        perfect.cells.insert(index + 1, new[how])
-    return perfect
-
-
-ANSWER = "The variance of a score grows with the width, so the weights saturate without the scale."
-
-
-@pytest.mark.parametrize("how", ["below", "question", "comment", "raw", "picture"])
-def test_a_text_elsewhere_is_put_into_the_empty_cell(assignment: Assignment, perfect: NotebookNode, how: str) -> None:
-    """Is a written answer outside its cell shown in the cell, and is a picture in the cell named too?"""
-    source = answer(repaired(blank_with(perfect, how), assignment).notebook, "why_scale").source
-    assert ANSWER in source
-    assert ("[a picture, png" in source) == (how == "picture")
-
-
-WHERE = {
-    "why_scale": "after the cell why_scale;",
-    "text_45": "at the end of the notebook;",
-    "text_36": "after question 5.2;",
-    "text_40": 'after the text "6 A bonus: a softmax that never stores a whole row of scores";',
-    "text_22": "after the code cell that defines plot_map;",
-    "softmax": "after the code cell that defines softmax;",
-    "softmax_axis": "after the cell softmax_axis;",
-}
-
-
-@pytest.mark.parametrize("after", WHERE)
-def test_a_question_says_in_words_where_a_text_was_found(
-    assignment: Assignment, perfect: NotebookNode, after: str
-) -> None:
-    """Does a person read headings and names of questions instead of invisible cell ids?"""
-    answer(perfect, "graph_network").source = answer(assignment.release, "graph_network").source
-    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == after)
-    perfect.cells.insert(index + 1, nbformat.v4.new_markdown_cell(ANSWER))
-    (question,) = repaired(perfect, assignment).questions
-    assert WHERE[after] in question
-
-
-def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a receipt free of ids of released texts, after words were added or a cell was merged?"""
-    texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
-    for count, cell in enumerate(texts):
-        cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
-    receipt = "\n".join(repaired(perfect, assignment).receipt)
-    assert 'merged with the text "1 Softmax"' in receipt and 'added to the text "2 Attention"' in receipt
-    assert "text_" not in receipt
 
 
 def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
@@ -97,45 +31,6 @@ def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, p
     alike = repaired(f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment)
     assert answer(alike.notebook, "attention").source == answer(perfect, "attention").source
     assert alike.questions == []
-
-
-def two_answers_in_one_cell(notebook: NotebookNode) -> None:
-    """Merge attention with softmax."""
-    one, other = answer(notebook, "softmax"), answer(notebook, "attention")
-    one.source += f"\n\n\n{other.source}"
-    notebook.cells.remove(other)
-
-
-def helper_in_another_cell(notebook: NotebookNode) -> None:
-    """Repeat softmax above attention, in its cell."""
-    one, other = answer(notebook, "softmax"), answer(notebook, "attention")
-    other.source = f"{one.source}\n\n\n{other.source}"
-
-
-def import_what_is_missing(notebook: NotebookNode) -> None:
-    """Import a package that the grader lacks, and then one that softmax needs."""
-    change(notebook, "softmax", "np.exp(shifted)", "np.exp(shifted) * math.exp(0)")
-    notebook.cells.insert(1, nbformat.v4.new_code_cell("import a_package_that_is_not_there\nimport math"))
-
-
-SPOILERS = [two_answers_in_one_cell, helper_in_another_cell, import_what_is_missing]
-
-
-@pytest.mark.parametrize("spoil", SPOILERS)
-def test_all_points_are_there(assignment: Assignment, perfect: NotebookNode, spoil: Any) -> None:
-    """Do all tests of the answers pass in the sandbox, and does the receipt say what was done?"""
-    spoil(perfect)
-    texts = nbformat.writes(assignment.instructor), nbformat.writes(assignment.release)
-    fields = grade_one(Task(assignment.name, *texts, SEED), Job(json.dumps(perfect).encode()))
-    bonus = {"online_softmax"}
-    failed = [c["name"] for c in fields["checks"] if not c["passed"] and not c["name"].startswith(tuple(bonus))]
-    assert len(fields["checks"]) > 10
-    assert failed == []
-    said = {
-        two_answers_in_one_cell: "attention is in the same cell as softmax.",
-        import_what_is_missing: "a_package_that_is_not_there is not installed here",
-    }
-    assert said.get(spoil, "") in "\n".join(fields["receipt"])
 
 
 def test_a_cell_that_fails_costs_what_it_defines(assignment: Assignment, perfect: NotebookNode) -> None:

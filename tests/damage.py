@@ -1,33 +1,24 @@
-"""Does honest work arrive, whatever editors, systems and people do to a solved notebook?"""
+"""What editors, systems and people do to a solved notebook, and which of its work still arrives."""
 
 import ast
-import atexit
 import gzip
 import io
 import json
 import re
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import nbformat
 from conftest import ALL, assignment_of
-from fuzzing import EXAMPLES, fuzz
 from nbformat import NotebookNode
 from sample_class import fill_in
 
 from autograder.cells import grade_id, is_locked
-from autograder.course.course import Course
-from autograder.course.submissions import Submission
 from autograder.grade.repair import Repaired, repair_notebook
-from autograder.grade.submit_check import matching_release
-from autograder.lms.collect import collect
 from autograder.recognition import definitions, is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
@@ -446,66 +437,7 @@ def arrives(repaired: Repaired, work: Work) -> list[str]:
     return lost
 
 
-def arrived(work: Work, course: Course) -> Submission:
-    """Return what the grader reads of a submission."""
-    assignment = assignment_of(work.assignment)
-    if work.collected:
-        place = course.root / "download.zip"
-        place.write_bytes(packed({f"ada/{path}": data for path, data in work.files.items()}))
-        collect(course, assignment, [place])
-    else:
-        for path, data in work.files.items():
-            place = course.submission_folder("ada", assignment.name) / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-    return course.read_submission("ada", assignment)
-
-
-@cache
-def exercises() -> Path:
-    """Return a folder with the notebooks as released now."""
-    folder = Path(tempfile.mkdtemp(prefix="exercises-"))
-    atexit.register(shutil.rmtree, folder)
-    for name in ALL:
-        (folder / name).mkdir()
-        (folder / name / f"{assignment_of(name).notebook}.ipynb").write_bytes(released(name))
-    return folder
-
-
 @cache
 def others_of(name: str) -> dict[str, dict[str, bool]]:
     """Return the names of the cells of the other assignments."""
     return {other: names_in(assignment_of(other).release) for other in ALL if other != name}
-
-
-def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
-    """Check that the work of a changed notebook arrives, or that a person is asked. Check that no word is lost."""
-    work, assignment = changed(name, changes), assignment_of(name)
-    with tempfile.TemporaryDirectory() as folder:
-        submission = arrived(work, Course(Path(folder)))
-    if work.differs or submission.data != work.data:
-        (question,) = submission.questions
-        assert all(Path(file).name in question for file in work.notebooks), question
-        return
-    if work.other in (b"", released(name)):
-        assert submission.questions == []
-    repaired = repair_notebook(work.data, assignment.instructor, assignment.release, others_of(name), name)
-    found, release = matching_release(work.data, exercises())
-    look = repair_notebook(work.data, release, release)
-    assert (found, look.receipt, look.questions) == (
-        name,
-        repaired.receipt,
-        repaired.questions,
-    )  # the words of submit-check
-    nbformat.validate(repaired.notebook)
-    lost = arrives(repaired, work)
-    asked = "\n".join(repaired.questions)
-    assert [each for each in lost if each not in asked] == [], (lost, repaired.receipt, repaired.questions)
-    kept = nbformat.writes(repaired.notebook) + "\n".join(repaired.receipt)
-    assert [word for word in work.words.values() if word not in kept] == []
-
-
-@EXAMPLES
-def test_work_arrives_or_a_person_is_asked(examples: int) -> None:
-    """After a change, does each answer reach its tests or its reader, and is no word of the student lost?"""
-    fuzz(examples, st.tuples(st.sampled_from(sorted(ALL)), CHANGED), lambda drawn: check(*drawn))
