@@ -235,6 +235,14 @@ def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignme
     assert path.read_bytes() == whole
 
 
+def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
+    """If the seed is lost, is no student graded with another one, and does the error name the results' seed?"""
+    (course.root / "results" / NAME / ".run.json").write_text('{"se')
+    with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
+        grade(course, assignment, workers=two_workers)
+    assert [result.seed for result in grade(course, assignment, seed=SEED, workers=two_workers)] == [SEED, SEED]
+
+
 @pytest.mark.parametrize("left", [None, 0])
 def test_lost_gradebook_gets_its_points_again(
     course: Course, assignment: Assignment, left: int | None, two_workers: Workers
@@ -262,7 +270,7 @@ def test_files_cut_at_any_byte_cost_nothing(
     for path, data in whole.items():
         path.write_bytes(data[: chance.randrange(len(data) - 1)])
     assert [result.state for result in course.load_results(NAME)] == ["not graded"] * 2
-    with pytest.raises(ValueError, match=rf"\.run\.json cannot be read.*--seed {SEED}\."):
+    with pytest.raises(ValueError, match=r"\.run\.json cannot be read"):
         grade(course, assignment, workers=two_workers)
     assert len(grade(course, assignment, seed=SEED, workers=two_workers)) == 2
     assert {path for path, data in whole.items() if path.read_bytes() != data} == set()
