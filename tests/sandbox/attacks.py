@@ -35,15 +35,14 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "lms")]  # the same as in pyproject.toml
 
-from hostile.candidates import CANDIDATES
 from hostile.ends import ENDS
 from hostile.files import FILES, NAMES
 from hostile.leaks import LEAKS
-from hostile.making import CANARY, FIFTH, Attack, Place, automatic_points
 from hostile.modules import MODULES
 from hostile.points import POINTS
-from hostile.replies import REPLIES
+from hostile.replies import CANDIDATES, REPLIES
 from hostile.resources import RESOURCES
+from making import CANARY, FIFTH, Attack, Place, automatic_points
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
@@ -67,37 +66,13 @@ GROUPS = {
     "Names": NAMES,
 }
 ATTACKS = [attack for group in GROUPS.values() for attack in group]
-# The attacks of `make test`, with their targets: the most different ones, on the assignments whose honest submissions
-# are fastest.
-SOON = {
-    "unsolved": "nothing; it is compared with the other attacks without answers",
-    "input-transformer": "IPython, between the grader's request and the student's cells",
-    "serves-itself": "the agent, which it replaces",
-    "patched-comparisons": "the libraries that results are compared with",
-    "reads-the-answers": "the repository",
-    "edits-the-results": "the files of the course",
-    "edits-the-tests": "the locked cells",
-    "replies-for-later": "the order of requests and replies",
-    "torch-patched": "PyTorch's functions and modules, in the student's process",
-    "lying-tensors": "the reading of tensors",
-    "environment": "what the sandbox is started with",
-    "searches-memory": "the memory of its process",
-    "hooks": "everything that runs while it is judged",
-    "sockets": "services of this machine",
-    "deletes-submissions": "the work of others",
-    "escapes": "the walls of the sandbox",
-    "endless-loop-deaf": "the time of a cell",
-    "memory-by-processes": "the memory",
-    "background-process": "the end of the sandbox, and the gradebook's lock",
-    "kills-everything": "the grader's processes, by signals",
-    "link-to-answers": "the file, which is a link",
-    "nothing": "nothing, with no file at all",
-    "truncated": "the repair of a file that ends too early",
-    "stripped": "the ids of cells",
-    "active-outputs": "the page of feedback, by outputs",
-    "name-script": "the pages, by a student's name",
-    "name-dots": "the folders, by a student's name",
-}
+# The attacks of `make test`: the most different ones, on the assignments whose honest submissions are fastest.
+SOON = """
+unsolved input-transformer serves-itself patched-comparisons reads-the-answers edits-the-results edits-the-tests
+replies-for-later torch-patched lying-tensors environment searches-memory hooks sockets deletes-submissions escapes
+endless-loop-deaf memory-by-processes background-process kills-everything link-to-answers nothing truncated stripped
+active-outputs name-script name-dots
+"""
 SOON_ON = ("1_attention", "2_multihead")
 
 
@@ -247,9 +222,8 @@ def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers
             for student in GOOD:
                 good_place = _place(run, student, port)
                 notebook = good_place.solved()
-                notebook.cells.append(
-                    nbformat.v4.new_markdown_cell(canaries["a submission"] if student == "b-good" else "mine")
-                )
+                said = canaries["a submission"] if student == "b-good" else "mine"
+                notebook.cells.append(nbformat.v4.new_markdown_cell(said))
                 good_place.submit(notebook)
             for attack in attacks:
                 attack.make(_place(run, attack.folder, port))
@@ -304,13 +278,8 @@ def page(runs: dict[str, Run]) -> str:
     points = ", ".join(f"{sum(automatic_points(run.assignment).values()):g} of `{name}`" for name, run in runs.items())
     parts = [INTRODUCTION.format(count=len(ATTACKS), points=points)]
     for title, group in GROUPS.items():
-        rows = [
-            "",
-            f"## {title}",
-            "",
-            "| name | what it tries | on | state | score | fair | leak |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
+        head = "| name | what it tries | on | state | score | fair | leak |"
+        rows = ["", f"## {title}", "", head, "| --- " * 7 + "|"]
         rows += [row(attack, runs[ONCE[attack.name]]) for attack in group]
         parts.append("\n".join(rows) + "\n")
     return "".join(parts)
@@ -318,9 +287,8 @@ def page(runs: dict[str, Run]) -> str:
 
 def row(attack: Attack, run: Run) -> str:
     """Return the page's line with an attack's outcome."""
-    numbers = [
-        f"{score:g}" if score is not None else "–" for score in (run.score(attack), attack.fair_score(run.assignment))
-    ]
+    scores = (run.score(attack), attack.fair_score(run.assignment))
+    numbers = ["–" if score is None else f"{score:g}" for score in scores]
     cells = [attack.name, attack.tries, run.assignment.name, run.state(attack), *numbers]
     return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"
 

@@ -2,7 +2,6 @@
 
 import json
 import textwrap
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -68,12 +67,3 @@ def function_of(kernel: Kernel, name: str, source: str = "", seconds: float = 20
     outputs = kernel.run_cell(textwrap.dedent(source))
     assert [output for output in outputs if output.output_type == "error"] == []
     return Answer(name, lambda request, candidate: kernel.call(request, candidate, seconds))
-
-
-def error_of(function: Callable, *arguments: Any) -> BaseException | None:
-    """Call a function; return its error, or None."""
-    try:
-        function(*arguments)
-    except BaseException as error:
-        return error
-    return None

@@ -1,13 +1,14 @@
 """Do the files of Linux's control groups limit a sandbox, and is no group made if systemd has delegated none?"""
 
 import os
+import subprocess
+import tempfile
 from pathlib import Path
 
-import psutil
 import pytest
 
-from autograder.sandbox.host import bubblewrap as sandbox
 from autograder.sandbox.host import control_group
+from autograder.sandbox.host.bubblewrap import PREFIX, remove_leftovers
 
 BOUNDED = {"memory.max": "1000", "memory.oom.group": "1", "pids.max": "7"}
 
@@ -42,28 +43,33 @@ def test_group_of_version_2(machine: Path) -> None:
     assert made.was_full()
 
 
-def test_no_group_where_none_was_handed_over(machine: Path, tmp_path: Path) -> None:
-    """Is a group unchanged if systemd keeps it for itself?"""
+def test_no_group_where_none_can_be_bounded(machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is no group left if systemd keeps groups for itself, or if the system does not accept its limits?"""
+    mine = (tmp_path / "cgroup").read_text()
     (tmp_path / "cgroup").write_text("0::/user\n")
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert [path.name for path in machine.parent.iterdir()] == ["scope"]
-
-
-def test_group_that_cannot_be_bounded_is_none(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a group removed if the system does not accept its limits?"""
+    (tmp_path / "cgroup").write_text(mine)
     monkeypatch.setattr(Path, "write_text", lambda path, text: (_ for _ in ()).throw(PermissionError(path)))
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert not list(machine.glob("sandbox-*"))
 
 
-def test_groups_of_a_killed_grader_are_removed() -> None:
-    """Does the next grader remove the groups of an ended grader, and keep those of a running one?"""
-    gone = max(psutil.pids()) + 100_000
-    left = [control_group.make_group(f"{sandbox.PREFIX}{number}-", 2**28, 20) for number in (gone, os.getpid())]
-    if None in left:
-        pytest.skip("this machine gives no control group")
+def test_leftovers_of_a_killed_grader_are_removed() -> None:
+    """Are folder and group of an ended grader removed, but not those of a running grader, or another program's folder?"""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    names = [f"{PREFIX}{number}-" for number in (gone.pid, os.getpid())]
+    groups = [control_group.make_group(name, 2**28, 20) for name in names]
+    folders = [Path(tempfile.mkdtemp(prefix=name)) for name in (*names, "autograder-")]
+    (folders[0] / "wire").mkdir()
     try:
-        sandbox.remove_leftovers()
-        assert [[folder.exists() for folder in made.folders] for made in left] == [[False] * 2, [True] * 2]
+        remove_leftovers()
+        assert [folder.exists() for folder in folders] == [False, True, True]
+        if None not in groups:  # this machine gives control groups
+            assert [[folder.exists() for folder in made.folders] for made in groups] == [[False] * 2, [True] * 2]
     finally:
-        left[1].remove()
+        for made in filter(None, groups):
+            made.remove()
+        for folder in folders[1:]:
+            folder.rmdir()

@@ -1,5 +1,6 @@
-"""Does a question carry only plain values and errors, in both directions?"""
+"""Does a question carry plain values and errors in both directions, and does a hostile answer lose only its own call?"""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -7,18 +8,67 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attention_tests.compare import outcome
-from in_kernel import function_of, same, told
-from test_wire import PLAIN
+from attention_tests.compare import judge, outcome
+from in_kernel import function_of, reaching, same, told
 
 from autograder.checks.attention import stand_ins
-from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.answer import Answer, GraderFault
+from autograder.sandbox.host.kernel import Kernel, KernelLost
+
+PLAIN = [
+    *(None, True, 0, -(10**30), 0.1, math.inf, math.nan, "", "Größe \u202e \ud800 \x00 \U0001f600", [], {}),
+    *((1, [2.0, ("three",)], None), {"a": 1, 2: (3,), "b": {}, "c": False}, np.zeros((2, 0, 3)), np.array(1.5)),
+    *(np.arange(6, dtype=np.int8).reshape(1, 2, 3), np.array([[np.nan, -0.0], [np.inf, 5e-324]]), np.array([1 + 2j])),
+    *(torch.arange(4.0).reshape(2, 2), torch.tensor(3), torch.ones(2, 3, dtype=torch.float16).T),
+]
+# What a right answer may return, and what arrives.
+UNUSUAL = {
+    "np.float32(2.5)": np.array(2.5, dtype=np.float32),
+    "np.arange(3.0).astype('>f8')": np.arange(3.0),
+    "np.arange(3.0).astype(np.longdouble)": np.arange(3.0),
+    "np.array([1, 2.5], dtype=object)": np.array([1, 2.5]),
+    "np.arange(3.0).view(np.matrix)": np.arange(3.0)[None],
+    "np.arange(10)[::-3]": np.array([9, 6, 3, 0]),
+    "torch.ones(2, dtype=torch.bfloat16)": torch.ones(2),
+    "torch.ones(2, requires_grad=True)": torch.ones(2),
+}
+# What may not cross, and what it is called.
+FOREIGN = {
+    "Evil()": "Evil",
+    "{'weights': [Evil()]}": "Evil",
+    "[1, (2, {3: b'4'})]": "bytes",
+    "EvilText('x')": "EvilText",
+    "1j": "complex",
+    "np.array([Evil()], dtype=object)": "ndarray",
+    "np.array(['text'])": "ndarray",
+    "torch.nn.Linear(2, 2)": "Linear",
+}
+EVIL = """
+import numpy as np, torch
+class EvilText(str): pass
+class Evil:
+    def __reduce__(self): return (print, ('pickled',))
+    def __repr__(self): raise RuntimeError("printed")
+def f(): return """
+
+
+def test_function_carries_values_there_and_back(kernel: Kernel) -> None:
+    """Does a value arrive unchanged, an unusual number as an ordinary one, and nothing else but the name of its type?"""
+    echo = function_of(kernel, "echo", "def echo(value): return value")
+    for value in PLAIN:
+        assert same(echo(value), np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value)
+    for text, expected in UNUSUAL.items():
+        assert same(function_of(kernel, "f", EVIL + text)(), expected), text
+    for text, name in FOREIGN.items():
+        with pytest.raises(TypeError, match=rf"^f returned a {name}; expected numbers, strings, arrays"):
+            function_of(kernel, "f", EVIL + text)()
+    with pytest.raises(GraderFault, match="ValueError"):  # what is too large for the wire is our fault
+        echo(np.zeros(2_500_000))
 
 
 def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a reply in several pieces taken as soon as it is complete?"""
-    kernel = start()
-    function = function_of(kernel, "f", "import numpy as np\ndef f(): return np.ones(70_000)")
+    function = function_of(start(), "f", "import numpy as np\ndef f(): return np.ones(70_000)")
     function()
     monkeypatch.setattr("autograder.sandbox.host.kernel.PATIENCE", 30.0)
     begun = time.monotonic()
@@ -26,38 +76,28 @@ def test_large_reply_is_not_waited_for(start: Callable[..., Kernel], monkeypatch
     assert time.monotonic() < begun + 15
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{type(value).__name__}")
-def test_function_carries_values_there_and_back(kernel: Kernel, value: Any) -> None:
-    """Does a value arrive unchanged after the student's function returned it?"""
-    back = function_of(kernel, "echo", "def echo(value): return value")(value)
-    assert same(back, np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value)
-
-
-def test_function_takes_keywords_and_defaults(kernel: Kernel) -> None:
-    """Do arguments by position, by keyword and by default arrive in their places?"""
-    function = function_of(kernel, "f", "def f(a, b=2, *, c=3): return [a, b, c]")
+def test_function_takes_keywords_defaults_and_others(kernel: Kernel) -> None:
+    """Do arguments by position, by keyword and by default arrive in their places, and can a test get another function?"""
+    function = function_of(kernel, "f", "def f(a, b=2, *, c=3): return [a, b, c]\ndef two(): return 2")
     assert function(1) == [1, 2, 3]
     assert function(1, c=5) == [1, 2, 5]
     assert function(a=7, b=8) == [7, 8, 3]
-    with pytest.raises(TypeError, match="missing 1 required positional argument"):
-        function()
+    assert function.sibling("two")() == 2
+    with pytest.raises(NameError, match="nobody_wrote_me is not defined; did its cell run"):
+        function.sibling("nobody_wrote_me")()
 
 
 @pytest.mark.parametrize(
     ("statement", "kind", "text"),
     [
         ("raise ValueError('no key')", ValueError, r"no key \(in f, line 2\)"),
-        ("raise KeyError('a')", KeyError, "'a'"),
-        ("1 / 0", ZeroDivisionError, "division by zero"),
+        ("f(1)", TypeError, "takes 0 positional arguments but 1 was given"),
         ("class MaskError(ValueError): pass\n    raise MaskError('mine')", ValueError, "MaskError: mine"),
         ("class Odd(Exception): pass\n    raise Odd('mine')", Exception, "Odd: mine"),
-        ("import numpy as np; np.ones(2) @ np.ones(3)", ValueError, "size 3 is different from 2"),
         ("import numpy as np; np.linalg.inv(np.zeros((2, 2)))", ValueError, "LinAlgError: Singular"),
-        ("import torch; torch.ones(2) @ torch.ones(3)", RuntimeError, "inconsistent tensor size"),
         ("b'\\xff'.decode()", RuntimeError, "invalid start byte"),
-        ("assert False, 'theirs'", AssertionError, "theirs"),
         ("raise SystemExit(3)", RuntimeError, "SystemExit: 3"),
-        ("raise KeyboardInterrupt", RuntimeError, "KeyboardInterrupt"),
+        ("input('the expected weights?')", NotImplementedError, "does not support input requests"),
         ("raise ExceptionGroup('g', [ValueError(1)])", Exception, "g"),
     ],
 )
@@ -69,62 +109,27 @@ def test_function_raises_the_students_error(kernel: Kernel, statement: str, kind
     assert isinstance(caught.value, Exception)
 
 
-def test_function_that_is_not_defined(kernel: Kernel) -> None:
-    """If the cell of a function did not run, does a call raise a NameError that says so?"""
-    with pytest.raises(NameError, match="nobody_wrote_me is not defined; did its cell run"):
-        function_of(kernel, "nobody_wrote_me")()
-
-
 def test_function_that_is_compiled_is_called_as_it_is_written(kernel: Kernel) -> None:
     """Does `torch.compile`, which would take too long for a call, leave functions and methods unchanged?"""
     source = """
-import torch
-
-@torch.compile(fullgraph=True)
-def double(x):
-    return Layer()(x)
-
-class Layer(torch.nn.Module):
-    @torch.compile
-    def forward(self, x):
-        return 2 * x
-"""
+    import torch
+    @torch.compile(fullgraph=True)
+    def double(x): return Layer()(x)
+    class Layer(torch.nn.Module):
+        @torch.compile
+        def forward(self, x): return 2 * x
+    """
     assert torch.equal(function_of(kernel, "double", source)(torch.ones(3)), torch.full((3,), 2.0))
 
 
-def test_sandbox_has_what_the_chapters_name(kernel: Kernel) -> None:
-    """Does the sandbox have einops, which a chapter shows and Colab has?"""
-    source = "from einops import rearrange\ndef turned(x):\n    return rearrange(x, 'a b -> b a')"
-    assert function_of(kernel, "turned", source)(np.ones((2, 3))).shape == (3, 2)
-
-
-def test_function_changes_arguments_in_place(kernel: Kernel) -> None:
+@pytest.mark.parametrize("ones", [np.ones, torch.ones])
+def test_function_changes_arguments_in_place(kernel: Kernel, ones: Callable[[int], Any]) -> None:
     """If the student's function changes an argument, does the grader see the change, so that M15 can be noticed?"""
     function = function_of(kernel, "spoil", "def spoil(a, b):\n    a[0] = 7\n    return b")
-    mine, other = np.zeros(3), np.ones(2)
+    mine, other = ones(3), ones(2)
     function(mine, other)
-    np.testing.assert_array_equal(mine, [7, 0, 0])
-    np.testing.assert_array_equal(other, [1, 1])
-    assert outcome(function, (np.zeros(3), np.ones(2)), ("b",))["changed"]
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        ("Evil()", "Evil"),
-        ("{'weights': [Evil()]}", "Evil"),
-        ("lambda: 1", "function"),
-        ("(x for x in [1])", "generator"),
-        ("np.array([Evil()], dtype=object)", "ndarray"),
-        ("[1, (2, {3: b'4'})]", "bytes"),
-    ],
-)
-def test_function_refuses_foreign_values(kernel: Kernel, value: str, name: str) -> None:
-    """Does a forbidden value at any depth raise a TypeError that names function and type?"""
-    source = "import numpy as np\nclass Evil:\n    def __reduce__(self): return (print, ('pickled',))\n"
-    function = function_of(kernel, "f", source + f"def f(): return {value}")
-    with pytest.raises(TypeError, match=rf"^f returned a {name}; expected numbers, strings, arrays"):
-        function()
+    assert (mine.tolist(), other.tolist()) == ([7, 1, 1], [1, 1])
+    assert outcome(function, (np.ones(3), np.ones(2)), ("b",))["changed"]
 
 
 def test_function_uses_our_earlier_exercises(kernel: Kernel) -> None:
@@ -144,9 +149,9 @@ def test_function_uses_our_earlier_exercises(kernel: Kernel) -> None:
 
 
 def test_candidate_carries_values_errors_and_gradients(kernel: Kernel) -> None:
-    """Does a test get a candidate of the grader that carries calls, errors and gradients, for each form of call?"""
+    """Does a test get a candidate of the grader that carries calls, errors and gradients, and refuses impossible ones?"""
     source = """
-    import torch
+    import inspect, torch
     def use(candidate):
         try:
             candidate(torch.zeros(2), None)
@@ -157,7 +162,14 @@ def test_candidate_carries_values_errors_and_gradients(kernel: Kernel) -> None:
         assert (candidate.__name__, said) == ("candidate", "there is none")
         torch.testing.assert_close(candidate(w, scale=w), w.sin() * w)
         torch.testing.assert_close(x.grad, torch.ones(3).cos() * w**2)
-        raise EOFError("all is right")
+        ask, refused = inspect.getclosurevars(candidate).nonlocals["ask"], 0
+        for gradients in ([], [torch.ones(7)], ["x"], None, 3, [None, None], [torch.ones(3)]):
+            try:
+                found = ask(arguments=[torch.zeros(3)], keywords={"scale": w}, gradients=gradients)
+            except ValueError:
+                refused += 1
+        torch.testing.assert_close(found[0], w)
+        raise EOFError(f"{refused} are refused")
     """
 
     def scaled(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
@@ -165,59 +177,101 @@ def test_candidate_carries_values_errors_and_gradients(kernel: Kernel) -> None:
             raise IndexError("there is none")
         return x.sin() * scale
 
-    with pytest.raises(EOFError, match="all is right"):
+    with pytest.raises(EOFError, match="6 are refused"):
         function_of(kernel, "use", source)(scaled)
 
 
-def test_function_changes_tensors_in_place(kernel: Kernel) -> None:
-    """If the student's function changes a tensor, does the grader see it?"""
-    function = function_of(kernel, "halve", "def halve(a):\n    a /= 2\n    return a * 3")
-    plain = torch.ones(2)
-    torch.testing.assert_close(function(plain), torch.full((2,), 1.5))
-    torch.testing.assert_close(plain, torch.full((2,), 0.5))
+DRAWS = "import random, numpy as np, torch\ndef f(): return [random.random(), np.random.rand(), torch.rand(1).item()]"
+ASKED = {"do": "ask", "module": "attention_tests.compare", "ask": "ask_plainly", "function": "f"}
+ASKED |= {"others": [], "arguments": [], "keywords": {}}
 
 
-def test_function_has_siblings(kernel: Kernel) -> None:
-    """Can a test get another function of the same notebook?"""
-    function = function_of(kernel, "one", "def one(): return 1\ndef two(): return 2")
-    assert (function(), function.sibling("two")()) == (1, 2)
-
-
-PLAINLY = {
-    "do": "ask",
-    "module": "attention_tests.compare",
-    "ask": "ask_plainly",
-    "others": [],
-    "arguments": [],
-    "keywords": {},
-}
-DRAWS = (
-    "import random, numpy as np, torch\ndef f():\n    return [random.random(), np.random.rand(), torch.rand(1).item()]"
-)
-
-
-def test_call_draws_at_random_by_its_number_alone(kernel: Kernel) -> None:
-    """Are the random numbers of Python, NumPy and PyTorch in a call the same in each run, whatever was drawn before?"""
-    kernel.run_cell(DRAWS)
-    request = PLAINLY | {"function": "f"}
-    drawn = []
+def test_call_draws_at_random_by_its_number_alone(start: Callable[..., Kernel]) -> None:
+    """Are the random numbers of a call the same in each run, whatever was drawn before, but those of kernels not?"""
+    kernel, drawn = start(), []
+    first, second = (told(each, f"{DRAWS}\nprint(json.dumps(f()))") for each in (kernel, start()))
+    assert all(one != two for one, two in zip(first, second))
     for number in (1, 2, 1):
-        drawn.append(kernel.call(request | {"draw": number}, None, 5.0)["value"])
+        drawn.append(kernel.call(ASKED | {"draw": number}, None, 5.0)["value"])
         kernel.run_cell("f()")
     assert drawn[0] == drawn[2]
     assert all(one != two for one, two in zip(*drawn[:2]))
+    kernel.run_cell("import sys\nsys.modules['numpy'] = sys.modules['torch'] = random.seed = None\ndef f(): return 3")
+    assert kernel.call(ASKED | {"draw": 1}, None, 5.0)["value"] == 3
 
 
-def test_call_works_where_nothing_can_be_seeded(start: Callable[..., Kernel]) -> None:
-    """Does a call work after the student's code broke the random generators?"""
+DEAF = "import inside, os, time\ndef f(x=0): inside._receive = lambda: {}"
+LOST = {  # what ends or silences the kernel, and what is said
+    "silent": ("import inside\ninside._reply_to = None\ndef f(): return 1", "The kernel died"),
+    "closes": ("import inside\ndef f(): inside.CHANNEL[0].close()", "The kernel died"),
+    "announces 2⁶⁴ bytes": ("import inside\ndef f(): inside.CHANNEL[0].sendall(b'\\xff' * 8)", "The kernel died"),
+    "ends": ("def f():\n    import os; os._exit(1)", "The kernel died"),
+    "never ends": ("def f():\n    while True: pass", "Not done after 1 s"),
+    "does not read": (DEAF.format("time.sleep(100)"), "Not done after 1 s"),
+    "does not read, and ends": (DEAF.format("(time.sleep(0.5), os._exit(0))"), "The kernel died"),
+}
+
+
+@pytest.mark.parametrize("kind", LOST)
+def test_function_that_ends_or_silences_its_kernel_is_lost(start: Callable[..., Kernel], kind: str) -> None:
+    """Does a call raise KernelLost, past any `except Exception` in a test, with its state?"""
+    source, said = LOST[kind]
+    function = function_of(start(call_seconds=1.0), "f", reaching(source), seconds=1.0 if "never" in kind else 20.0)
+    if "read" in kind:
+        function()
+    with pytest.raises(KernelLost, match=said) as lost:
+        outcome(function, (np.zeros(10**6),) if "read" in kind else (), ("weights",))
+    assert lost.value.state == ("timed out" if "Not done" in said else "crashed")
+
+
+def test_forged_reply_is_at_worst_what_a_function_could_return(start: Callable[..., Kernel]) -> None:
+    """Is a reply with a guessed id ignored, one with the right id only a value, and an error always an Exception?"""
+    source = """
+    import inside, numpy as np, sys, torch, wire
+    many = [torch.ones(1000, dtype=torch.int8)] * 9000
+    def send(*replies):
+        for reply in replies:
+            inside.CHANNEL[0].sendall(wire.frame(reply if isinstance(reply, bytes) else wire.dumps(reply)))
+    def f(number=0):
+        frames = (sys._getframe(depth).f_locals.get("request") for depth in range(1, 9))
+        mine = {"id": next(found for found in frames if isinstance(found, dict))["id"]}
+        ids = [{"id": "guess", "value": 15}, {"id": np.ones(2)}, {"id": many}]
+        send(b"", b"{", b"7", *ids, {"question": True, "arguments": [1], "keywords": {}})  # nobody tries a test
+        if number:
+            words = [7, ["SystemExit"], ["KernelLost", "BaseException"], ["GraderFault"], ["UnicodeDecodeError"], many]
+            errors = [mine | {"error": each, "text": many, "line": many} for each in words]
+            send([mine | {"value": "forged", "arguments": 7}, *errors][number - 1])
+        return "true"
+    """
     kernel = start()
-    broken = "import random, sys\nsys.modules['numpy'] = sys.modules['torch'] = random.seed = None"
-    kernel.run_cell(f"{broken}\ndef f():\n    return 3")
-    request = PLAINLY | {"function": "f"}
-    assert kernel.call(request | {"draw": 1}, None, 5.0)["value"] == 3
+    function = function_of(kernel, "f", reaching(source))
+    assert (function(), function(1)) == ("true", "forged")
+    for number in range(2, 8):
+        with pytest.raises(Exception, match=r"^.{0,100}$"):
+            function(number)
 
 
-def test_kernels_draw_differently(start: Callable[..., Kernel]) -> None:
-    """Does each kernel have its own state of random generators?"""
-    first, second = (told(start(), f"{DRAWS}\nprint(json.dumps(f()))") for _ in range(2))
-    assert all(one != two for one, two in zip(first, second))
+def test_grader_fault_is_not_swallowed() -> None:
+    """Does our own error pass through judge and outcome, although they catch every error of a student?"""
+
+    def broken(request: dict[str, Any], candidate: object) -> dict[str, Any]:
+        raise OSError("our disk is full")
+
+    case = {
+        "name": "x",
+        "arguments": (1.0,),
+        "expected": {"error": "ValueError"},
+        "mistakes": {},
+        "default_mistake": None,
+    }
+    with pytest.raises(GraderFault, match="calling softmax: OSError: our disk is full"):
+        judge(Answer("softmax", broken), ("weights",), [case], {})
+
+
+def test_function_that_doubles_its_process_answers_once(start: Callable[..., Kernel]) -> None:
+    """Does a fork of the student's process neither answer nor take later requests?"""
+    kernel = start()
+    double = function_of(kernel, "double", "import os\ndef double(x):\n    return os.fork() and x + 1")
+    assert [double(number) for number in range(5)] == [1, 2, 3, 4, 5]
+    for number in range(5):
+        assert told(kernel, f"x{number} = {number}\nprint(x{max(0, number - 1)})") == max(0, number - 1)

@@ -1,191 +1,154 @@
-"""Do only plain values cross the wire, and is every hostile message refused in time?"""
+"""Does any plain value cross the wire unchanged, and is every hostile message refused in time?"""
 
 import contextlib
 import json
-import math
-import os
-import random
 import time
 import tracemalloc
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from fuzzing import EXAMPLES, fuzz, steps
 from in_kernel import same
 
 from autograder.sandbox.guest import wire
-from autograder.sandbox.guest.wire import (
-    MAX_ARRAYS,
-    MAX_AXES,
-    MAX_BYTES,
-    MAX_DEPTH,
-    MAX_KEYS,
-    MAX_TEXT,
-    MAX_VALUES,
-    Foreign,
-    dumps,
-    loads,
+from autograder.sandbox.guest.wire import DTYPES, Foreign, dumps, loads
+
+NUMBERS = arrays.arrays(st.sampled_from(sorted(DTYPES)), arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | NUMBERS
+PLAIN |= NUMBERS.map(np.ascontiguousarray).map(torch.from_numpy)
+KEYS = st.text() | st.integers(1 - wire.MAX_KEY, wire.MAX_KEY - 1)
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(KEYS, inner), max_leaves=20
 )
-
-PLAIN = [
-    None,
-    True,
-    0,
-    -(10**30),
-    0.1,
-    math.inf,
-    math.nan,
-    "",
-    "Größe \u202e \ud800 \x00 \U0001f600",
-    [],
-    (1, [2.0, ("three",)], None),
-    {"a": 1, 2: (3,), "b": {}, "c": False},
-    np.zeros((2, 0, 3)),
-    np.array(1.5),
-    np.arange(6, dtype=np.int8).reshape(1, 2, 3),
-    np.array([[np.nan, -0.0], [np.inf, 5e-324]]),
-    np.array([True, False]),
-    np.array([1 + 2j], dtype=np.complex64),
-    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
-    np.arange(10)[::-3],
-    torch.arange(4.0).reshape(2, 2),
-    torch.tensor(3),
-    torch.zeros(0, dtype=torch.bool),
-    torch.ones(2, 3, dtype=torch.float16).T,
-]
+KINDS = st.sampled_from(["list", "tuple", "dict", "array", "tensor", "foreign", "other"])
+PIECES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["<f8", "|b1"])
+NESTED = st.recursive(PIECES, lambda inner: st.lists(inner) | st.dictionaries(KINDS, inner, max_size=2), max_leaves=20)
+MESSAGES = st.builds(lambda nested, numbers: json.dumps(nested).encode() + b"\0" + numbers, NESTED, st.binary())
+PARTS = st.sampled_from(rb'" { } [ ] , : - 0 1e99 null true NaN "list" "array" <f8 \u0000 ='.split())
+DAMAGED = st.builds(
+    lambda message, at, part, over: message[: at % len(message)] + part + message[at % len(message) + over :],
+    VALUES.map(dumps), st.integers(0, 2**20), PARTS, st.integers(0, 3),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{type(value).__name__}")
-def test_wire_keeps_plain_values(value: Any) -> None:
-    """Does a plain value come back with its type, shape, dtype and bits?"""
-    back = loads(dumps(value))
-    assert same(back, np.ascontiguousarray(value) if isinstance(value, np.ndarray) and value.ndim else value)
-    if isinstance(back, np.ndarray):
-        assert back.flags.writeable
+@EXAMPLES
+def test_wire_keeps_any_plain_value(examples: int) -> None:
+    """Does any plain value come back with its types, shapes, dtypes and bits?"""
+
+    def holds(value: Any) -> None:
+        assert same(loads(dumps(value)), value)
+
+    fuzz(examples, VALUES, holds)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (np.float32(2.5), np.array(2.5, dtype=np.float32)),
-        (np.bool_(True), np.array(True)),
-        (np.arange(3.0).astype(">f8"), np.arange(3.0)),
-        (np.arange(3.0).astype(np.longdouble), np.arange(3.0)),
-        (np.arange(3.0).view(np.matrix), np.arange(3.0)[None]),
-        (torch.ones(2, dtype=torch.bfloat16), torch.ones(2)),
-        (torch.ones(2, requires_grad=True), torch.ones(2)),
-    ],
-    ids=["scalar", "bool", "big-endian", "longdouble", "matrix", "bfloat16", "with gradient"],
-)
-def test_wire_makes_unusual_numbers_usual(value: Any, expected: Any) -> None:
-    """Do unusual numeric types, which a right answer may use, arrive as ordinary numbers?"""
-    assert same(loads(dumps(value)), expected)
+@EXAMPLES
+@pytest.mark.parametrize("messages", [MESSAGES, DAMAGED, st.binary()])
+def test_wire_reads_or_refuses_any_message(examples: int, messages: st.SearchStrategy) -> None:
+    """Does any message give a value that could cross again, or an error that says that the message is no value?"""
+
+    def holds(message: bytes) -> None:
+        try:
+            value = loads(message)
+        except ValueError as error:
+            assert str(error).startswith("not a value")
+        else:
+            loads(dumps(value))
+
+    fuzz(examples, messages, holds)
 
 
-class Evil:
-    """Runs code when it is unpickled, compared or printed."""
+@EXAMPLES
+def test_wire_takes_steps_in_proportion(examples: int) -> None:
+    """Does a list with twice the content take at most twice the steps to pack and to read?"""
 
-    def __reduce__(self):
-        return os.system, ("touch /tmp/evil",)
+    def holds(value: Any) -> None:
+        few, many = [value] * 30, [value] * 60
+        assert steps(lambda: dumps(many)) <= 2 * steps(lambda: dumps(few)) + 10
+        short, long = dumps(few), dumps(many)
+        assert steps(lambda: loads(long)) <= 2 * steps(lambda: loads(short)) + 10
 
-    def __eq__(self, other):
-        return True
-
-    def __repr__(self):
-        raise RuntimeError("printed")
-
-    __hash__ = None
+    fuzz(examples // 4, VALUES, holds)
 
 
-class EvilString(str):
-    """A subclass of Python's string."""
+def nested(depth: int) -> Any:
+    """Return lists in lists."""
+    return [nested(depth - 1)] if depth else 1
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        (Evil(), "Evil"),
-        (EvilString("x"), "EvilString"),
-        (b"bytes", "bytes"),
-        (1j, "complex"),
-        ({1, 2}, "set"),
-        (len, "builtin_function_or_method"),
-        (Evil, "type"),
-        (iter([]), "list_iterator"),
-        (np.array([Evil()], dtype=object), "ndarray"),
-        (np.array(["text"]), "ndarray"),
-        (np.array([1], dtype="datetime64[s]"), "ndarray"),
-        (np.array([(1, 2.0)], dtype="i4,f8"), "ndarray"),
-        (torch.nn.Linear(2, 2), "Linear"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_wire_lets_only_the_name_of_other_values_cross(value: Any, name: str) -> None:
-    """Does any other value cross only as its type's name, at any depth, without running code?"""
-    alone, in_list, in_dict = (loads(dumps(wrapped)) for wrapped in (value, [value], ({"key": value},)))
-    for back in (alone, in_list[0], in_dict[0]["key"]):
-        assert isinstance(back, Foreign)
-        assert back.name == name
-    assert not Path("/tmp/evil").exists()
+def message_of(value: Any) -> bytes:
+    """Return a message as `dumps` makes it, but without limits."""
+    numbers = []
+
+    def packed(value: Any) -> Any:
+        if isinstance(value, list):
+            return {"list": list(map(packed, value))}
+        if isinstance(value, dict):
+            return {"dict": [[key, packed(item)] for key, item in value.items()]}
+        if isinstance(value, torch.Tensor | np.ndarray):
+            array = np.asarray(value)
+            numbers.append(array.tobytes())
+            return {"array" if array is value else "tensor": [array.dtype.str, list(array.shape)]}
+        return value
+
+    return json.dumps(packed(value)).encode() + b"\0" + b"".join(numbers)
 
 
-def test_wire_knows_no_pickle() -> None:
-    """Is the file that reads students' messages free of pickle and eval?"""
-    text = Path(wire.__file__).read_text(encoding="utf-8").replace("never a pickle", "")
-    assert not [
-        word for word in ("pickle", "eval(", "exec(", "np.load", "torch.load", "marshal", "yaml") if word in text
-    ]
+# A value that may cross, and one that is a little larger.
+LIMITS = {
+    "depth": (nested(wire.MAX_DEPTH), nested(wire.MAX_DEPTH + 1)),
+    "values": ([0] * (wire.MAX_VALUES - 1), [0] * wire.MAX_VALUES),
+    "lists": ([[0]] * (wire.MAX_VALUES // 2 - 1), [[0]] * (wire.MAX_VALUES // 2)),
+    "keys": (dict.fromkeys(range(wire.MAX_KEYS), 0), dict.fromkeys(range(wire.MAX_KEYS + 1), 0)),
+    "keys in all": ([{"x": 1, "y": 2}] * (wire.MAX_KEYS // 2), [{"x": 1, "y": 2}] * (wire.MAX_KEYS // 2 + 1)),
+    "arrays": (
+        [np.zeros(0)] * wire.MAX_ARRAYS,
+        [np.zeros(0)] * (wire.MAX_ARRAYS + 1),
+    ),  # each has 20 bytes here, and 1 kB in memory
+    "tensors": ([torch.zeros(0)] * wire.MAX_ARRAYS, [torch.zeros(0)] * (wire.MAX_ARRAYS + 1)),
+    "axes": (np.zeros((1,) * wire.MAX_AXES), np.zeros((1,) * (wire.MAX_AXES + 1))),
+    "empty axis": (np.zeros((wire.MAX_BYTES, 0)), np.zeros((wire.MAX_BYTES + 1, 0))),
+    "numbers": (np.zeros(wire.MAX_NUMBERS, "b"), np.zeros(wire.MAX_NUMBERS + 1, "b")),
+    "bytes of an array": (np.zeros(wire.MAX_BYTES // 16), np.zeros(wire.MAX_BYTES // 16 + 1)),
+    "bytes": ("x" * (wire.MAX_BYTES - 3), "x" * (wire.MAX_BYTES - 2)),
+}
 
 
-def test_wire_refuses_what_is_too_long_or_too_deep() -> None:
-    """Does the sender get an error with the number for a value that is endless or too large?"""
-    endless: list[Any] = []
-    endless.append(endless)
-    with pytest.raises(ValueError, match=f"deeper than {MAX_DEPTH}"):
-        dumps(endless)
-    with pytest.raises(ValueError, match=r"shape \(2500000,\) takes 20,000,000 bytes; at most"):
-        dumps(np.zeros(2_500_000))
-    with pytest.raises(ValueError, match="bytes; at most"):
-        dumps("x" * MAX_BYTES)
-    with pytest.raises(ValueError, match="bytes without its arrays; at most"):
-        dumps([10**4000] * 3000, MAX_TEXT)
+@pytest.mark.parametrize("kind", LIMITS)
+def test_wire_takes_values_up_to_a_limit(kind: str) -> None:
+    """Does a value at the limit cross, and is a larger one refused by its sender, and by its reader before it is made?"""
+    largest, larger = LIMITS[kind]
+    assert same(loads(dumps(largest)), largest) and same(loads(message_of(largest)), largest)
+    with pytest.raises(ValueError, match=r"deeper than 20|may cross"):
+        dumps(larger)
+    with pytest.raises(ValueError, match="not a value"):
+        loads(message_of(larger))
 
 
-@pytest.mark.parametrize("text", ["\\", '"', "é", "名", "\U0001f600", "\ud800", "\n"])
+@pytest.mark.parametrize("text", ["\\", '"', "名", "\ud800"])
 def test_wire_lets_a_million_characters_cross(text: str) -> None:
     """Can the text of the longest cell cross, whatever its characters?"""
-    assert loads(dumps({"source": text * 10**6})) == {"source": text * 10**6}
+    assert loads(dumps({"source": text * 10**6}, wire.MAX_TEXT), wire.MAX_TEXT) == {"source": text * 10**6}
 
 
-def test_loads_refuses_a_long_text_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a message refused by the length of its JSON, before it is read?"""
-    monkeypatch.setattr(wire, "json", SimpleNamespace(loads=lambda text: pytest.fail("it was read")))
-    with pytest.raises(ValueError, match=r"not a value: its JSON is too long"):
-        loads(b'{"list":[' + b"1," * (MAX_TEXT // 2) + b"1]}", MAX_TEXT)
-
-
-@pytest.mark.parametrize(
-    "array", [np.zeros((1,) * (MAX_AXES + 1)), np.zeros((2 * MAX_BYTES, 0))], ids=["axes", "empty"]
-)
-def test_wire_sends_no_array_that_would_not_be_read(array: np.ndarray) -> None:
-    """If the other side would refuse an array's shape, does this side raise an error? Otherwise it gets no answer."""
-    with pytest.raises(ValueError, match=f"at most {MAX_AXES} axes may cross"):
-        dumps(array)
-    assert loads(dumps(np.zeros((1,) * MAX_AXES))).ndim == MAX_AXES
-
-
-@pytest.mark.parametrize("kind", ["array", "tensor"])
-def test_wire_takes_so_many_arrays(kind: str) -> None:
-    """Are too many arrays refused on both sides? An empty array has twenty bytes in a message, and 1 kB in memory."""
-    value = {"array": np.zeros(0), "tensor": torch.zeros(0)}[kind]
-    assert len(loads(dumps([value] * MAX_ARRAYS))) == MAX_ARRAYS
-    with pytest.raises(ValueError, match="more than 32,768 arrays"):
-        dumps([value] * (MAX_ARRAYS + 1))
-    with pytest.raises(ValueError, match="not a value"):
-        loads(json.dumps({"list": [{kind: ["<f8", [0]]}] * (MAX_ARRAYS + 1)}).encode())
+@pytest.mark.parametrize("item", [b"[" * 900 + b"]" * 900, b"{}", b'{"list":[1]}'])
+def test_loads_takes_little_memory_and_time(item: bytes) -> None:
+    """Does the longest JSON cost at most 300 MB and a few seconds, whatever it holds, and is a longer one not read?"""
+    message = b'{"list":[' + (item + b",") * ((wire.MAX_TEXT - 100) // (len(item) + 1)) + b"1]}"
+    begun = time.process_time()
+    tracemalloc.start()
+    with contextlib.suppress(ValueError):
+        loads(message, wire.MAX_TEXT)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 300 * 2**20 and time.process_time() < begun + 20
+    with pytest.raises(ValueError, match="its JSON is too long"):
+        loads(message + b" " * 100 + item, wire.MAX_TEXT)
+    with pytest.raises(ValueError, match="without its arrays"):
+        dumps("x" * wire.MAX_TEXT, wire.MAX_TEXT)
 
 
 def array(*content: Any, numbers: bytes = bytes(8)) -> bytes:
@@ -194,145 +157,26 @@ def array(*content: Any, numbers: bytes = bytes(8)) -> bytes:
 
 
 HOSTILE = [
-    None,
-    7,
-    "{}",
-    b"",
-    b"{",
-    b"[1, 2]",
-    b"{}",
-    b"\xff\xfe",
-    b'{"list": 1}',
-    b'{"list": {"a": 1}, "tuple": []}',
-    b'{"list": "ab"}',
-    b'{"tuple": {"a": 1}}',
-    b'{"dict": [[1]]}',
-    b'{"dict": [[{"list": []}, 1]]}',
-    b'{"unknown": 1}',
-    b'{"pickle": "gASVIgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAdpZCA+L3R4lIWUUpQu"}',
-    b'{"handle": [1, "", null]}',
-    b'{"tensor": null}',
-    b'{"array": null}',
-    b"[" * 100_000,
-    b'{"list":[' * 30 + b"1" + b"]}" * 30,
-    b'{"list":[' * 5000 + b"1" + b"]}" * 5000,
-    b"9" * 10_000,
-    b"x" * (MAX_BYTES + 1),
-    array("<f8"),
-    array("<f8", [1], "more"),
-    array("|O", [1]),
-    array("<U4", [1], numbers=bytes(16)),
-    array(["<f8"], [1]),
-    array("<f8", [2]),
-    array("<f8", [1], numbers=bytes(7)),
-    array("<f8", [1], numbers=b""),
-    array("<f8", [-1]),
-    array("<f8", [True]),
-    array("<f8", [1.0]),
-    array("<f8", "1"),
-    array("<f8", 1),
-    array("<f8", None),
-    array("<f8", [1] * 17),
-    array("<f8", [1] * 1000),
-    array("<f8", [2**40]),
-    array("<f8", [2**25] * 16),
-    array("<f8", [0, 2**25, 2**25, 2**25]),
-    array("<f8", [0, 2**64]),
-    b'{"tensor": ["<f8", [3]]}\0' + bytes(8),
+    *(None, 7, "{}", b"", b"{", b"[1, 2]", b"{}", b"\xff\xfe", b"[" * 100_000, b'"' + b"x" * wire.MAX_BYTES + b'"'),
+    *(b'{"list": 1}', b'{"list": [], "tuple": []}', b'{"list": "ab"}', b'{"tuple": {"a": 1}}', b'{"unknown": 1}'),
+    *(b'{"dict": [[1]]}', b'{"dict": [[{"list": []}, 1]]}', b'{"dict": [[true, 1]]}', b'{"dict": [[%d, 1]]}' % wire.MAX_KEY),
+    *(b'{"pickle": "gASVIgAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAdpZCA+L3R4lIWUUpQu"}', b'{"tensor": null}'),
+    *(array("<f8"), array("<f8", [1], "more"), array("|O", [1]), array("<U4", [1], numbers=bytes(16)), array(["<f8"], [1])),
+    *(array("<f8", [2]), array("<f8", [1], numbers=bytes(7)), array("<f8", [-1]), array("<f8", [True])),
+    *(array("<f8", [1.0]), array("<f8", "1"), array("<f8", None), array("<f8", [2**25] * 16), array("<f8", [0, 2**64])),
     b'{"list": [{"array": ["<f8", [1]]}, {"array": ["<f8", [1]]}]}\0' + bytes(8),
-]
+]  # fmt: skip
 
 
-HARMLESS = [
-    b"1e9999999999",
-    b'{"dict": {"ab": 1}}',
-    b'{"tensor": ["<u2", [1]]}\0' + bytes(8),
-]  # unusual, but plain values
-
-
-KNOWN = (type(None), bool, int, float, str, list, tuple, dict, np.ndarray, torch.Tensor, Foreign)
-
-
-def loads_or_refuses(message: Any) -> bool:
-    """Read a message; return whether it could be read. Only a plain value or a ValueError is allowed."""
-    try:
-        value = loads(message)
-    except ValueError:
-        return False
-    assert isinstance(value, KNOWN)
-    return True
-
-
-@pytest.mark.parametrize("message", HOSTILE + HARMLESS, ids=lambda message: str(message)[:40])
+@pytest.mark.parametrize("message", HOSTILE, ids=lambda message: str(message)[:40])
 def test_loads_refuses_hostile_messages(message: Any) -> None:
-    """Does each hostile message raise a ValueError, and each harmless one give a plain value?"""
-    assert loads_or_refuses(message) == (message in HARMLESS)
-
-
-@pytest.mark.parametrize("item", [b"[" * 900 + b"]" * 900, b"[]", b"{}", b'{"a":1}', b'"ab"', b"1.5", b'{"list":[1]}'])
-def test_loads_takes_little_memory_and_time(item: bytes) -> None:
-    """Does the longest message cost at most 300 MB and a few seconds, whatever it holds?"""
-    message = b'{"list":[' + (item + b",") * ((MAX_TEXT - 100) // (len(item) + 1)) + b"1]}"
-    begun = time.process_time()
-    with contextlib.suppress(ValueError):
-        loads(message, MAX_TEXT)
-    assert time.process_time() < begun + 5
-    tracemalloc.start()
-    with contextlib.suppress(ValueError):
-        loads(message, MAX_TEXT)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert most < 300 * 2**20
-
-
-def test_loads_survives_mutated_messages() -> None:
-    """Do ten thousand damaged messages raise only ValueErrors?"""
-    rng, read = random.Random(0), 0
-    several = [{"b": np.ones(2)}, np.ones(3), torch.ones(2)]
-    messages = [dumps(value) for value in (*PLAIN, several)]
-    pieces = rb'" { } [ ] , : - 0 1e99 null true NaN "list" "array" <f8 \u0000 ='.split()
-    for _ in range(10_000):
-        message = rng.choice(messages)
-        for _ in range(rng.randint(1, 4)):
-            at = rng.randrange(len(message) + 1)
-            message = message[:at] + rng.choice([*pieces, b"\0", b""]) + message[at + rng.randrange(4) :]
-        read += loads_or_refuses(message)
-    assert 100 < read < 9_900, "the mutations are all harmless, or all fatal: they prove nothing"
-
-
-def test_wire_takes_no_keys_that_hash_alike() -> None:
-    """Is a dict with many keys of the same hash refused at once, on both sides?"""
-    alike = [key * (2**61 - 1) for key in range(1, 40_000)]
-    message = json.dumps({"dict": [[key, 0] for key in alike]}).encode()
+    """Does each hostile message raise a ValueError, whatever it imitates?"""
     with pytest.raises(ValueError, match="not a value"):
         loads(message)
-    assert isinstance(loads(dumps(dict.fromkeys(alike[:3], 0))), Foreign)
-    assert loads(dumps({"a": 1, 7: 2})) == {"a": 1, 7: 2}
 
 
-@pytest.mark.parametrize(
-    "packed",
-    [
-        {"dict": [[number, 1] for number in range(MAX_KEYS + 1)]},
-        {"list": [{"dict": [["x", 1], ["y", 2]]}] * (MAX_KEYS // 2 + 1)},
-        {"list": [1] * MAX_VALUES},
-        {"tuple": [{"list": [{"list": []}] * 512}] * 512},
-    ],
-    ids=["keys", "keys in lists", "values", "lists"],
-)
-def test_message_of_too_many_values_or_keys_is_refused(packed: object) -> None:
-    """Is the work for a message limited, also after reading, when its values are made, moved and compared?"""
-    with pytest.raises(ValueError, match="not a value"):
-        loads(json.dumps(packed).encode())
-
-
-def test_messages_of_many_values_and_keys_cross() -> None:
-    """Do values at the limit cross in both directions, and are larger ones refused before they are sent?"""
-    most = {
-        "keys": [{str(number): number for number in range(MAX_KEYS - 1)}],
-        "values": [[0] * (MAX_VALUES - MAX_KEYS - 5)],
-    }
-    assert loads(dumps(most["keys"])) == most["keys"] and loads(dumps(most["values"])) == most["values"]
-    for value in (dict.fromkeys(range(MAX_KEYS + 1)), [0] * MAX_VALUES):
-        with pytest.raises(ValueError, match="no more may cross"):
-            dumps(value)
+def test_wire_lets_only_names_of_keys_and_values_cross_that_are_not_plain() -> None:
+    """Does a dict with keys that could all have the same hash cross only as a name, like any other value?"""
+    for value in ({wire.MAX_KEY: 0}, {(1, 2): 0}, {True: 0}, b"bytes", {1, 2}):
+        back = loads(dumps([value]))[0]
+        assert isinstance(back, Foreign) and back.name == type(value).__name__

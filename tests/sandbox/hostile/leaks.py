@@ -1,66 +1,32 @@
 """Attempts to read secrets, and to reach other people's data."""
 
-from hostile.making import FIRST, Attack, in_answers, own_cell
+from making import FIRST, Attack, in_answers, own_cell
 
 LEAKS = (
-    Attack(
-        "environment",
-        "Prints the environment variables of its own process, including AUTOGRADER_SEED, and of every other process.",
-        own_cell("""
+    Attack("environment", "Prints the environment variables of its own process, including AUTOGRADER_SEED, and of every other process.", own_cell("""
 import glob, os
 print(dict(os.environ))
 for path in glob.glob("/proc/*/environ") + glob.glob("/proc/*/cmdline") + glob.glob("/proc/[0-9]*/mountinfo"):
-    try:
-        print(path, open(path, errors="replace").read()[:5000])
-    except OSError as error:
-        print(error)
-"""),
-    ),
-    Attack(
-        "searches-files",
-        "Searches every readable file for secrets, also through /proc/1/root and in the grader's folders.",
-        own_cell("""
-import glob, importlib.util, os, site, sqlite3
-def show(path):
-    try:
-        print(path, open(path).read()[:3000])
-    except OSError as error:
-        print(error)
-for folder in site.getsitepackages():
-    for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*"):
-        show(path)
-for name in ("autograder", "solutions", "autograder.checks.attention.exercises"):
-    try:
-        print(importlib.util.find_spec(name))
-    except ImportError as error:
-        print(error)
-for path in ("solutions/attention.py", "autograder/checks/attention/exercises.py"):
-    show(f"{REPOSITORY}/{path}")
-for path in (COURSE + "/gradebook.db", "file:" + COURSE + "/gradebook.db?mode=ro&immutable=1"):
-    try:
-        connection = sqlite3.connect(path, uri=path.startswith("file:"), timeout=1)
-        print(connection.execute("select * from student").fetchall(), connection.execute("select source from source_cell").fetchall())
-    except sqlite3.Error as error:
-        print(error)
-tops = ["/", "/proc/1/root", "/proc/1/cwd", "/proc/self/root", COURSE, REPOSITORY, os.path.expanduser("~root"), "/home"]
-for top in tops:
+    tried(lambda: (path, open(path, errors="replace").read()[:5000]))
+""")),
+    Attack("searches-files", "Searches every readable file for secrets, also through /proc/1/root and in the grader's folders.", own_cell("""
+import glob, os, site, sqlite3
+paths = [path for folder in site.getsitepackages() for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*")]
+for path in [*paths, REPOSITORY + "/solutions/attention.py", REPOSITORY + "/autograder/checks/attention/exercises.py"]:
+    tried(lambda: (path, open(path).read()[:3000]))
+for path in ("file:" + COURSE + "/gradebook.db", "file:" + COURSE + "/gradebook.db?mode=ro&immutable=1"):
+    for table in ("student", "source_cell"):
+        tried(lambda: sqlite3.connect(path, uri=True, timeout=1).execute("select * from " + table).fetchall())
+def shown(path):
+    text = open(path, errors="replace").read(100_000) if os.path.isfile(path) else ""
+    return text[:2000] if "canary-" in text or "oracle" in text else ""
+for top in ("/", "/proc/1/root", "/proc/1/cwd", "/proc/self/root", COURSE, REPOSITORY, os.path.expanduser("~root"), "/home"):
     for folder, folders, files in os.walk(top):
         folders[:] = [f for f in folders if f not in ("usr", "proc", "sys", "site-packages", "lib", "include", "share")]
         for name in files:
-            path = os.path.join(folder, name)
-            if not os.path.isfile(path) or not os.access(path, os.R_OK):
-                continue
-            text = open(path, errors="replace").read(100_000)
-            if "canary-" in text or "oracle" in text:
-                print(folder, name, text[:2000])
-"""),
-    ),
-    Attack(
-        "searches-memory",
-        "Searches all objects and all memory of its process for secrets.",
-        own_cell(
-            "seen = []",
-            later="""
+            tried(lambda: shown(os.path.join(folder, name)))
+""")),
+    Attack("searches-memory", "Searches all objects and all memory of its process for secrets.", own_cell("seen = []", later="""
 import gc, re
 for item in gc.get_objects():
     try:
@@ -78,14 +44,8 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
                 print(*re.findall(rb"canary-[0-9a-f]{8,}|HIDDEN TESTS.{80}", memory.read(end - start)))
             except (OSError, ValueError, OverflowError):
                 pass
-""",
-        ),
-    ),
-    Attack(
-        "hooks",
-        "Records every cell, message, call, event and audit event, and prints what it has recorded.",
-        own_cell(
-            """
+""")),
+    Attack("hooks", "Records every cell, message, call, event, audit event and module's result, and prints what it has recorded.", own_cell("""
 import sys, threading
 seen, called = [], []
 def profile(frame, event, argument):
@@ -101,105 +61,66 @@ def note():
     seen.append(receive())
     return seen[-1]
 inside._receive = note
+import torch
+def note_module(module, *values):
+    if len(called) < 20_000:
+        called.append((type(module).__name__, repr(values)[:200]))
+torch.nn.modules.module.register_module_forward_hook(note_module)
+torch.nn.modules.module.register_module_full_backward_hook(note_module)
 sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec", "compile", "open") and len(seen) < 9999 else None)
-""",
-            later="import sys\nsys.setprofile(None)\nprint(len(seen), [text for text in map(repr, seen + called) "
-            "if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])\nprint(In)\nprint([key for key in globals()])",
-        ),
-    ),
-    Attack(
-        "error-as-channel",
-        "Puts everything that it sees into the text of an error, which the feedback shows.",
-        in_answers(
-            """
+""", later="""
+import sys
+sys.setprofile(None)
+print(len(seen), [text for text in map(repr, seen + called) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])
+print(In, [key for key in globals()])
+""")),
+    Attack("error-as-channel", "Puts everything that it sees into the text of an error, which the feedback shows.", in_answers("""
 import sys
 frame, text = sys._getframe(), ""
 while frame is not None:
     text += str({name: str(value)[:300] for name, value in frame.f_locals.items()})
     frame = frame.f_back
 raise RuntimeError(text[:100_000])
-""",
-            "attention",
-        ),
-        "attention",
-        on=FIRST,
-    ),
-    Attack(
-        "sockets",
-        "Connects to a service on this machine, over IP and over Unix sockets.",
-        own_cell(r"""
+""", "attention"), "attention", on=FIRST),
+    Attack("sockets", "Connects to a service on this machine, over IP and over Unix sockets.", own_cell(r"""
 import glob, socket
-for family, address in (
-    (socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), (socket.AF_UNIX, f"\0autograder-{PORT}"),
-    *((socket.AF_UNIX, path) for path in [COURSE + "/canary.socket", *glob.glob("/run/**/*.sock*", recursive=True)]),
-):
-    try:
-        with socket.socket(family) as connection:
-            connection.settimeout(1)
-            connection.connect(address)
-            print("connected", connection.recv(1000))
-    except OSError as error:
-        print(error)
-"""),
-    ),
-    Attack(
-        "other-processes",
-        "Reads, traces and signals the processes around it.",
-        own_cell("""
+def answer(family, address):
+    with socket.socket(family) as connection:
+        connection.settimeout(1)
+        connection.connect(address)
+        return connection.recv(1000)
+unix = [f"\0autograder-{PORT}", COURSE + "/canary.socket", *glob.glob("/run/**/*.sock*", recursive=True)]
+for place in [(socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), *((socket.AF_UNIX, path) for path in unix)]:
+    tried(lambda: answer(*place))
+""")),
+    Attack("other-processes", "Reads, traces and signals the processes around it.", own_cell("""
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
 for process in [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]:
-    for file in ("environ", "maps", "mem", "fd", "root", "cwd", "exe"):
+    for file in ("fd", "root", "cwd", "environ", "maps", "mem", "exe"):
         path = f"/proc/{process}/{file}"
-        try:
-            print(path, os.listdir(path) if file in ("fd", "root", "cwd") else open(path, "rb").read(200))
-        except (OSError, ValueError) as error:
-            print(error)
+        tried(lambda: (path, os.listdir(path) if file in ("fd", "root", "cwd") else open(path, "rb").read(200)))
     print("ptrace", libc.ptrace(16, int(process), 0, 0), ctypes.get_errno())
 for process in (1, os.getppid()):
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP):
-        try:
-            os.kill(process, number)
-        except OSError as error:
-            print(error)
-"""),
-    ),
-    Attack(
-        "deletes-submissions",
-        "Deletes and overwrites the submissions of other students.",
-        own_cell("""
-import os, shutil
+        tried(lambda: os.kill(process, number))
+""")),
+    Attack("deletes-submissions", "Deletes and overwrites the submissions of other students.", own_cell("""
+import shutil
 for place in (COURSE + "/submitted", "../../../b-good", "/proc/1/root" + COURSE + "/submitted"):
-    try:
-        shutil.rmtree(place)
-        print("deleted", place)
-    except OSError as error:
-        print(error)
-"""),
-    ),
-    Attack(
-        "escapes",
-        "Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges.",
-        own_cell("""
+    tried(lambda: shutil.rmtree(place))
+""")),
+    Attack("escapes", "Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges.", own_cell("""
 import ctypes, os, stat, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 for flags in (0x10000000, 0x10020000, 0x00020000, 0x40000000):
     print("unshare", libc.unshare(flags), ctypes.get_errno())
 for target in (b"/tmp/home", b"/proc", b"/"):
     print("mount", libc.mount(b"none", target, b"tmpfs", 0, None), ctypes.get_errno())
-for name, make in {
-    "device": lambda: os.mknod("/tmp/disk", stat.S_IFBLK | 0o666, os.makedev(254, 0)),
-    "root": lambda: os.setuid(0),
-    "group": lambda: os.setgroups([0]),
-    "chroot": lambda: os.chroot("/tmp"),
-    "nice": lambda: os.nice(-10),
-    "pivot": lambda: os.symlink("/etc/shadow", "/tmp/home/link"),
-}.items():
-    try:
-        print(name, make())
-    except OSError as error:
-        print(name, error)
+tried(lambda: os.mknod("/tmp/disk", stat.S_IFBLK | 0o666, os.makedev(254, 0)))
+tried(lambda: os.symlink("/etc/shadow", "/tmp/home/link"))
+for do, given in ((os.setuid, 0), (os.setgroups, [0]), (os.chroot, "/tmp"), (os.nice, -10)):
+    tried(lambda: do(given))
 print(subprocess.run("su -c id; sudo -n id; unshare -Ur id", shell=True, capture_output=True, text=True))
-"""),
-    ),
+""")),
 )

@@ -5,26 +5,24 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from sample_class import own_weights, saved
-
-from autograder.checks.vit.checkpoint import RECORD
-from hostile.making import (
-    CRASHED,
+from making import (
     EVERYTHING,
     FOURTH,
     IN_TORCH,
-    NOTHING,
     SECOND,
     THIRD,
-    TIMED_OUT,
     Attack,
     Maker,
     Place,
-    after_answer,
     answered_by,
     for_nothing,
+    notebook,
     own_cell,
 )
+from nbformat import NotebookNode
+from sample_class import own_weights, saved
+
+from autograder.checks.vit.checkpoint import RECORD
 
 LYING_TENSOR = """
 import numpy as np
@@ -40,42 +38,25 @@ class Yes(torch.Tensor):
 """
 
 OUT_OF_TURN = """
-class Odd({base}):
+class Odd(BASE):
     def __iter__(self):
         raise KeyError("odd")
     __len__ = __getitem__ = __bool__ = __eq__ = items = keys = __iter__
     __hash__ = None
     __class__ = property(lambda self: 1 / 0)
+def FUNCTION(*args, **kwargs):
+    return Odd.__new__(Odd)
 """
+BASES = {"matmul_transposed": "list", "bilinear": "dict", "attend": "tuple", "pairwise_dot": "str"}
 
-MODULE_IN_PLACE = """
-class {name}(nn.Module):
-    def __init__(self, *args, **kwargs):
-        super().__init__()
-        self.scale, self.shift = nn.Parameter(torch.ones(args[0])), nn.Parameter(torch.zeros(args[0]))
-    def forward(self, x):
-        return self.scale * F.layer_norm(x, x.shape[-1:]) + self.shift
-"""
-
-BITING = """
-class Bite(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, scale, shift, eps):
-        ctx.save_for_backward(x, scale)
-        return scale * F.layer_norm(x, x.shape[-1:], eps=eps) + shift
-    @staticmethod
-    def backward(ctx, gradient):
-        {deed}
+LAYER_NORM = """
 class LayerNorm(nn.Module):
     def __init__(self, width, eps=1e-5):
         super().__init__()
-        self.eps, self.scale, self.shift = eps, nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
     def forward(self, x):
-        if torch.is_grad_enabled() and self.scale.requires_grad:
-            return Bite.apply(x, self.scale, self.shift, self.eps)
-        return self.scale * F.layer_norm(x, x.shape[-1:], eps=self.eps) + self.shift
+        return self.scale * F.layer_norm(x, x.shape[-1:]) + self.shift
 """
-
 RECOGNISED = "checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98"
 
 
@@ -89,61 +70,34 @@ class Code:
 def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Maker:
     """Submit the answers with changed weights."""
 
-    def make(place: Place) -> None:
-        place.submit(place.solved())
-        (place.folder / "vit.pt").write_bytes(saved(change(torch.load(io.BytesIO(own_weights())))))
+    def changed(made: NotebookNode, place: Place) -> None:
+        place.submit(saved(change(torch.load(io.BytesIO(own_weights())))), "vit.pt")
 
-    return make
+    return notebook(changed)
 
 
 MODULES = (
-    Attack(
-        "torch-patched",
-        "Patches PyTorch: comparisons return True, functions return zeros, modules return their input; leaves a similar mode on.",
-        for_nothing("""
+    Attack("torch-patched", "Patches PyTorch: comparisons return True, functions return zeros, modules return their input; leaves a similar mode on; makes optimizers do nothing and the loss 0; redefines the functions that ask.", for_nothing("""
 import copy, torch
 from torch import nn
 import torch.nn.functional as F
 yes = lambda *args, **kwargs: True
 torch.equal = torch.allclose = torch.is_tensor = torch.testing.assert_close = torch.Tensor.equal = torch.Tensor.allclose = yes
-for name in ("softmax", "linear", "layer_norm", "gelu", "scaled_dot_product_attention", "cross_entropy"):
+for name in ("softmax", "linear", "layer_norm", "gelu", "scaled_dot_product_attention"):
     setattr(F, name, lambda x, *args, **kwargs: torch.zeros_like(x))
 nn.Module.__call__ = nn.Module.forward = lambda self, *args, **kwargs: args[0]
 nn.Module.state_dict = lambda self, *args, **kwargs: {}
-torch.optim.SGD.step = torch.autograd.grad = torch.no_grad.__enter__ = copy.deepcopy = lambda *args, **kwargs: None
+F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
+torch.optim.SGD.step = torch.optim.Adam.step = torch.optim.AdamW.step = torch.autograd.grad = torch.no_grad.__enter__ = copy.deepcopy = lambda *args, **kwargs: None
 class Yes(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         return args[0] if args and isinstance(args[0], torch.Tensor) else True
+for name in ("ask_evaluation", "ask_training", "state_of", "batches_for_test", "overfit_network"):
+    globals()[name] = lambda *args, **kwargs: {"loss": 0.0, "accuracy": 1.0}
 mode = Yes()
 mode.__enter__()
-"""),
-        EVERYTHING,
-        on=IN_TORCH,
-    ),
-    Attack(
-        "global-hooks",
-        "Records inputs and outputs of all modules by forward and backward hooks, and prints them.",
-        own_cell(
-            """
-import torch
-seen, hooks = [], torch.nn.modules.module
-def note(module, *values):
-    if len(seen) < 300:  # to write out tensors takes long, and counts as the student's time
-        seen.append(repr((type(module).__name__, values))[:2000])
-hooks.register_module_forward_hook(note)
-hooks.register_module_forward_pre_hook(note)
-hooks.register_module_full_backward_hook(note)
-hooks.register_module_parameter_registration_hook(note)
-""",
-            later="print(len(seen), [text for text in seen if 'canary-' in text or 'expected' in text])",
-        ),
-        NOTHING,
-        on=IN_TORCH,
-    ),
-    Attack(
-        "agent-shapes",
-        "Lets the agent send arrays that broadcast to huge ones, instead of what an answer's module gave.",
-        own_cell("""
+"""), EVERYTHING, on=IN_TORCH),
+    Attack("agent-shapes", "Lets the agent send arrays that broadcast to huge ones, instead of what an answer's module gave.", own_cell("""
 import inside, itertools, numpy as np, torch
 turn = itertools.cycle([(1, 2**17), (2**17, 1)])
 def forged(value):
@@ -157,137 +111,26 @@ def forge(request, namespace):
     reply = ask(request, namespace)
     return reply | {"value": forged(reply["value"])}
 inside._ask = forge
-"""),
-        NOTHING,
-        on=IN_TORCH,
-    ),
-    Attack(
-        "lying-tensors",
-        "Returns tensors for which every PyTorch function returns True, and containers and texts that raise an error when they are read.",
-        answered_by(
-            matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
-            merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
-            **{
-                name: OUT_OF_TURN.replace("{base}", base)
-                + f"def {name}(*args, **kwargs):\n    return Odd.__new__(Odd)\n"
-                for name, base in (
-                    ("matmul_transposed", "list"),
-                    ("bilinear", "dict"),
-                    ("attend", "tuple"),
-                    ("pairwise_dot", "str"),
-                )
-            },
-        ),
-        "matmul merge_heads matmul_transposed bilinear attend pairwise_dot",
-        on=SECOND,
-    ),
-    Attack(
-        "right-tensors",
-        "Returns right numbers as subclasses, transposed views and tensors with a hook. (This is no attack.)",
-        answered_by(
-            matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)",
-            matmul_transposed="def matmul_transposed(a, b):\n    return (b @ a.T).T",
-            pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)",
-            split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n"
-            "    y.requires_grad_().register_hook(lambda gradient: 1 * gradient)\n    return y",
-        ),
-        NOTHING,
-        on=SECOND,
-    ),
-    Attack(
-        "parameters-without-end",
-        "Makes a module whose list of parameters and parts never ends.",
-        answered_by(
-            LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
-            + """
+"""), on=IN_TORCH),
+    Attack("lying-tensors", "Returns tensors for which every PyTorch function returns True, and containers and texts that raise an error when they are read.", answered_by(matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)", merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)", **{name: OUT_OF_TURN.replace("BASE", base).replace("FUNCTION", name) for name, base in BASES.items()}), "matmul merge_heads matmul_transposed bilinear attend pairwise_dot", on=SECOND),
+    Attack("right-tensors", "Returns right numbers as subclasses, transposed views and tensors with a hook. (This is no attack.)", answered_by(matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)", matmul_transposed="def matmul_transposed(a, b):\n    return (b @ a.T).T", pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)", split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n    y.requires_grad_().register_hook(lambda gradient: 1 * gradient)\n    return y"), on=SECOND),
+    Attack("parameters-without-end", "Makes a module whose list of parameters and parts never ends.", answered_by(LayerNorm=LAYER_NORM + """
     def named_parameters(self, *args, **kwargs):
         while True:
             yield "scale", self.scale
     named_modules = named_buffers = named_parameters
-"""
-        ),
-        "LayerNorm",
-        TIMED_OUT,
-        on=THIRD,
-    ),
-    Attack(
-        "parameters-that-lie",
-        "Makes a module that lists wrong parameters, and whose mode changes each time that it is read.",
-        answered_by(
-            LayerNorm=MODULE_IN_PLACE.replace("{name}", "LayerNorm")
-            + """
+"""), "LayerNorm", "timed out", on=THIRD),
+    Attack("parameters-that-lie", "Makes a module that lists wrong parameters, and whose mode changes each time that it is read.", answered_by(LayerNorm=LAYER_NORM + """
     training = property(lambda self: id(object()) % 3 == 0, lambda self, value: None)
     def named_parameters(self, *args, **kwargs):
         return [("scale", torch.zeros(2)), ("scale", torch.ones(3)), ("", self.shift), ("shift", None)]
-"""
-        ),
-        "LayerNorm",
-        on=THIRD,
-    ),
-    *(
-        Attack(f"backward-{name}", f"Computes a right forward, and a backward that {what}.", answered_by(LayerNorm=BITING.replace("{deed}", deed)), "LayerNorm_learning", states, on=THIRD)
-        for name, what, deed, states in (
-            ("ends", "ends its process", "import os; os._exit(0)", CRASHED),
-            ("waits", "never returns", "while True: pass", TIMED_OUT),
-        )
-    ),
-    Attack(
-        "neighbours",
-        "Has no EncoderBlock; reads the file with PyTorch's layers that replace a student's other classes, and takes its layer. "
-        "(It gives what PyTorch's own layer gives.)",
-        answered_by(
-            EncoderBlock="""
+"""), "LayerNorm", on=THIRD),
+    Attack("neighbours", "Has no EncoderBlock; reads the file with PyTorch's layers that replace a student's other classes, and takes its layer. (It gives what PyTorch's own layer gives.)", answered_by(EncoderBlock="""
 def EncoderBlock(*sizes, **others):
     made = {}
     exec(open("/grader/autograder/checks/encoder/stand_ins.py").read(), made)
     return made["EncoderBlock"](*sizes, **others)
-"""
-        ),
-        NOTHING,
-        on=THIRD,
-    ),
-    Attack(
-        "answers-twice",
-        "Forks its process in a forward, so that both processes answer the grader's request.",
-        after_answer(
-            "FeedForward",
-            """
-right = FeedForward.forward
-def forward(self, x):
-    import os
-    os.fork()
-    return right(self, x)
-FeedForward.forward = forward
-""",
-        ),
-        "FeedForward_dropout",  # one question runs many forwards, and each doubles the processes
-        ("graded", "crashed"),  # two processes fill the memory sooner
-        on=THIRD,
-    ),
-    Attack(
-        "probe-names",
-        "Redefines the grader's measuring functions everywhere, makes optimizers do nothing, and makes the loss 0.",
-        for_nothing("""
-import builtins, torch, numpy as np
-import torch.nn.functional as F
-from torch import nn
-class ByMode(nn.Module):
-    graph, rows = False, 10
-    def forward(self, x):
-        return x
-for name in ("ask_evaluation", "ask_training", "model_by_mode", "state_of", "float_tensor", "batches_for_test", "overfit_network"):
-    globals()[name] = lambda *args, **kwargs: {"loss": 0.0, "accuracy": 1.0}
-    setattr(builtins, name, globals()[name])
-builtins.ByMode = nn.Dropout = ByMode
-torch.is_grad_enabled = lambda: False
-np.prod = lambda *args: 1
-for name in ("SGD", "Adam", "AdamW"):
-    getattr(torch.optim, name).step = lambda self, *args: None
-F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
-"""),
-        EVERYTHING,
-        on=FOURTH,
-    ),
+"""), on=THIRD),
     *(
         Attack(f"weights-{name}", f"Submits {what}.", weights(change), costs, on=FOURTH)
         for costs, name, what, change in (
@@ -296,4 +139,4 @@ F.cross_entropy = lambda *args, **kwargs: torch.zeros((), requires_grad=True)
             (RECOGNISED, "huge", "weights near the largest possible number", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
         )
     ),
-)  # fmt: skip
+)

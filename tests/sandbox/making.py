@@ -11,21 +11,24 @@ import nbformat
 from conftest import ALL
 from in_kernel import REACH
 from nbformat import NotebookNode
-from sample_class import change, fill_in, own_weights, rewrite
+from sample_class import answer, fill_in, own_weights, rewrite
 
 from autograder.cells import is_grade, is_solution
-from autograder.course.course import NEEDS_A_LOOK, Assignment
+from autograder.course.course import Assignment
 from autograder.imports import ROOT
 from autograder.report.report import questions_of
 
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
-GRADED, REPAIRED = ("graded",), ("graded after repair",)
-CRASHED, TIMED_OUT = ("crashed",), ("timed out",)
-UNREADABLE, MISSING = ("unreadable",), ("missing",)
-LOOK = (NEEDS_A_LOOK,)  # a person is asked; the points stay
 FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
 IN_TORCH = (*SECOND, *THIRD, *FOURTH)
+TRIED = """
+def tried(do):  # print what a function gives, or its error
+    try:
+        print(do())
+    except Exception as error:
+        print(error)
+"""
 
 
 @dataclass
@@ -53,11 +56,14 @@ class Place:
         return fill_in(self.assignment.release, self.assignment.instructor)
 
     def knowing(self, code: str) -> str:
-        """Prefix the code with what its author knows and, if it imports the agent, with code that finds it."""
+        """Prefix the code with what its author knows: paths, `tried`, and code that finds the agent if it imports it."""
+        code = code.strip("\n")
         if re.search(r"^import\b.*\b(inside|wire)\b", code, re.M):  # the import alone finds no agent
-            code = REACH + code.strip("\n")
+            code = REACH + code
+        if "tried(" in code:
+            code = TRIED + code
         known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
-        return known + code.strip("\n") if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
+        return known + code if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
 
     def submit(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
         """Write the file. nbformat.write is not used: it would repair a torn one."""
@@ -76,7 +82,7 @@ class Attack:
     tries: str  # a sentence for the page
     make: Maker
     costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or NO_SCORE
-    states: tuple[str, ...] = GRADED
+    states: str = "graded"  # one, or several with "or"; "needs a look" asks a person, and the points stay
     student: str = ""  # the name of the folder, if that is the attack
     on: tuple[str, ...] = (*FIRST, *IN_TORCH)  # the assignments that it fits; the fifth has its own attacks
 
@@ -93,7 +99,7 @@ class Attack:
     @property
     def fair_states(self) -> tuple[str, ...]:
         """The allowed states. Code that runs may also time out on a busy machine."""
-        return (*self.states, *TIMED_OUT) if self.costs is not NO_SCORE else self.states
+        return (*self.states.split(" or "), *["timed out"] * (self.costs is not NO_SCORE))
 
     @property
     def folder(self) -> str:
@@ -108,17 +114,25 @@ def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
     return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
 
 
+def notebook(change: Callable[[NotebookNode, Place], Any], *, solved: bool = True, name: str = "") -> Maker:
+    """Submit the solved or the unsolved notebook after a change, perhaps under another file name."""
+
+    def make(place: Place) -> None:
+        made = place.solved() if solved else place.unsolved()
+        change(made, place)
+        place.submit(made, name)
+
+    return make
+
+
 def own_cell(*codes: str, solved: bool = True, later: str = "") -> Maker:
     """Put own cells after the set-up, and perhaps another one at the end."""
 
-    def make(place: Place) -> None:
-        notebook = place.solved() if solved else place.unsolved()
-        notebook.cells[2:2] = [nbformat.v4.new_code_cell(place.knowing(code)) for code in codes]
-        if later:
-            notebook.cells.append(nbformat.v4.new_code_cell(later))
-        place.submit(notebook)
+    def change(made: NotebookNode, place: Place) -> None:
+        made.cells[2:2] = [nbformat.v4.new_code_cell(place.knowing(code)) for code in codes]
+        made.cells += [nbformat.v4.new_code_cell(later)] * bool(later)
 
-    return make
+    return notebook(change, solved=solved)
 
 
 def for_nothing(*codes: str) -> Maker:
@@ -128,14 +142,7 @@ def for_nothing(*codes: str) -> Maker:
 
 def with_bodies(**bodies: str) -> Maker:
     """Replace the bodies of some functions; the others stay right."""
-
-    def make(place: Place) -> None:
-        notebook = place.solved()
-        for name, body in bodies.items():
-            rewrite(notebook, name, place.knowing(body))
-        place.submit(notebook)
-
-    return make
+    return notebook(lambda made, place: [rewrite(made, name, place.knowing(body)) for name, body in bodies.items()])
 
 
 def in_answers(body: str, *names: str) -> Maker:
@@ -148,70 +155,22 @@ def in_answers(body: str, *names: str) -> Maker:
     return make
 
 
-def before_answer(name: str, body: str) -> Maker:
-    """Put code at the beginning of a right answer."""
-
-    def make(place: Place) -> None:
-        notebook = place.solved()
-        lines = "\n".join("    " + line for line in place.knowing(body).strip("\n").split("\n"))
-        change(notebook, name, "### BEGIN SOLUTION\n", f"### BEGIN SOLUTION\n{lines}\n")
-        place.submit(notebook)
-
-    return make
-
-
-def after_answer(name: str, code: str) -> Maker:
-    """Put code after a right answer, in its cell."""
-
-    def make(place: Place) -> None:
-        notebook = place.solved()
-        cell = next(cell for cell in notebook.cells if cell.id == name)
-        cell.source += "\n\n" + place.knowing(code).strip("\n")
-        place.submit(notebook)
-
-    return make
-
-
 def answered_by(**codes: str) -> Maker:
-    """Replace the cells of some exercises by this code; the others stay right."""
+    """Replace the cells of some exercises by this code, in which RIGHT is the right answer; the others stay right."""
 
-    def make(place: Place) -> None:
-        notebook = place.solved()
+    def change(made: NotebookNode, place: Place) -> None:
         for name, code in codes.items():
-            next(cell for cell in notebook.cells if cell.id == name).source = place.knowing(code).strip("\n")
-        place.submit(notebook)
+            cell = answer(made, name)
+            cell.source = place.knowing(code).replace("RIGHT", cell.source)
 
-    return make
-
-
-def spoiled(spoil: Callable[[NotebookNode], Any], *, solved: bool = True) -> Maker:
-    """Change the notebook, or replace it by another object."""
-
-    def make(place: Place) -> None:
-        notebook = place.solved() if solved else place.unsolved()
-        other = spoil(notebook)
-        place.submit(notebook if other is None else other)
-
-    return make
-
-
-def with_name(name: str) -> Maker:
-    """Submit the answers under another file name."""
-    return lambda place: place.submit(place.solved(), name)
-
-
-def good(place: Place) -> None:
-    """Submit the answers."""
-    place.submit(place.solved())
+    return notebook(change)
 
 
 def in_words(text: str) -> Maker:
     """Submit the answers, with this text as a written answer and in an own cell."""
 
-    def make(place: Place) -> None:
-        notebook = place.solved()
-        next(cell for cell in notebook.cells if is_solution(cell) and is_grade(cell)).source = text
-        notebook.cells.append(nbformat.v4.new_markdown_cell(text))
-        place.submit(notebook)
+    def change(made: NotebookNode, place: Place) -> None:
+        next(cell for cell in made.cells if is_solution(cell) and is_grade(cell)).source = text
+        made.cells.append(nbformat.v4.new_markdown_cell(text))
 
-    return make
+    return notebook(change)
