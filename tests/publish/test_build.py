@@ -27,8 +27,6 @@ from autograder.cli import app
 from autograder.course.course import Assignment
 from autograder.judge import exercise
 from autograder.judge.exercise import Exercise
-from autograder.judge.kill_matrix import Matrix
-from autograder.judge.mutations import Score
 from autograder.publish import build
 from autograder.publish.build import ROOT, exercise_cell, stale_files
 from autograder.publish.generated import source_digests, sources, write_manifest
@@ -440,39 +438,3 @@ def test_exercise_cell_refuses_an_unknown_function() -> None:
     """Does a cell that requests a missing answer stop the build with the names of file and function?"""
     with pytest.raises(ValueError, match=r"attention\.py has no function softmin"):
         exercise_cell(ROOT / "solutions" / "attention.py", "softmin")
-
-
-def test_exercise_cell_of_a_class_marks_the_bodies_of_its_methods() -> None:
-    """Does a class keep its head, docstrings and signatures, with markers around each body?"""
-    text = exercise_cell(ROOT / "solutions" / "multihead.py", "MultiHeadAttention")
-    parts = re.split(r"### (BEGIN|END) SOLUTION\n", text + "\n")
-    assert parts[1::2] == ["BEGIN", "END"] * 2
-    assert "class MultiHeadAttention" in parts[0]
-    assert "qkv: nn.Linear" in parts[0]
-    assert parts[2].lstrip().startswith("super().__init__()")
-    assert "def forward" in parts[4]
-    assert "Compute the new tokens" in parts[4]
-    assert "return (output, weights)" in parts[6]
-    ast.parse(text)
-
-
-def test_exercise_cell_marks_the_body_alone() -> None:
-    """Does the instructor's cell hold docstring, markers and body, in this order?"""
-    text = exercise_cell(ROOT / "solutions" / "attention.py", "softmax")
-    assert text.index('"""') < text.index("### BEGIN SOLUTION") < text.index("np.exp") < text.index("### END SOLUTION")
-    ast.parse(text)
-
-
-def test_a_mutation_that_no_check_notices_is_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Does making the page of mistakes report a mutation that the new checks miss?"""
-    missed = Score("matmul", 1, (), (), {}, ("line 3: a @ b -> a * b",))
-    monkeypatch.setattr(
-        "autograder.judge.kill_matrix.kept_matrix", lambda name, stem, *_: Matrix(name, stem, 0, [], [])
-    )
-    monkeypatch.setattr("autograder.judge.mutations.scores_of", lambda stem, seed: [missed] * (stem == "multihead"))
-    monkeypatch.setattr("autograder.publish.mistakes_page.mistakes_page", lambda matrices, scores: "the page")
-    assert build.page_of_mistakes() == "the page"
-    (said,) = caplog.messages
-    assert said.startswith("matmul: no check notices line 3: a @ b -> a * b, ") and "right_answers.py" in said

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import jupytext
@@ -13,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.imports import ROOT
-from autograder.publish.book import FIGURES, BookError, build_book, open_cache, record_chapter, run_chapters
+from autograder.publish.book import FIGURES, BookError, open_cache, record_chapter, run_chapters
 
 
 def write_chapter(root: Path, name: str, *cells: str | NotebookNode) -> None:
@@ -81,36 +80,3 @@ def test_record_is_what_the_long_cell_makes(root: Path) -> None:
     with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
         in_a_thread(record_chapter, "chapter", root)
     assert json.loads(path.read_text()) == found
-
-
-def test_pages_are_read_anew_where_they_would_stay_as_they_were(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are all pages read after a failed build or a change of an extension, and else changed ones and the first?"""
-    names = ".doctrees/a page", "html/index.html", "html/book/intro.html"
-    page, index, first = (root / "_build" / name for name in names)
-    kept, ends = [], [0]
-
-    def jupyter_book(command: list[str], **_: object) -> subprocess.CompletedProcess:
-        kept.append(page.exists())
-        assert not first.exists()  # a page that is written makes Sphinx copy styles and scripts
-        for path in (page, index, first):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-        return subprocess.CompletedProcess(command, ends[-1])
-
-    monkeypatch.setattr("autograder.publish.book.subprocess.run", jupyter_book)
-    in_a_thread(build_book, root)
-    in_a_thread(build_book, root)
-    assert kept == [False]  # nothing had changed before the second build
-    (root / "_config.yml").write_text("title: A book", encoding="utf-8")
-    in_a_thread(build_book, root)
-    assert kept == [False, True]
-    (root / FIGURES).write_text("# changed", encoding="utf-8")
-    in_a_thread(build_book, root)
-    assert kept == [False, True, False]
-    (root / "_config.yml").write_text("title: Another", encoding="utf-8")
-    ends.append(1)
-    with pytest.raises(BookError):
-        in_a_thread(build_book, root)
-    ends.append(0)
-    in_a_thread(build_book, root)
-    assert kept == [False, True, False, True, False]

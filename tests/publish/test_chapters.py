@@ -120,27 +120,6 @@ def test_chapter_that_needs_a_newer_pytorch_says_so(notebooks: dict[Path, nbform
     assert said.startswith("ImportError: This chapter needs PyTorch 2.9 or newer")
 
 
-NO_SKLEARN = """import importlib.metadata
-def distribution(name, found=importlib.metadata.distribution):
-    if name == "scikit-learn":
-        raise importlib.metadata.PackageNotFoundError(name)
-    return found(name)
-importlib.metadata.distribution = distribution"""
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "name", [path.stem for path in sorted(ROOT.glob("book/*.md")) if "sklearn" in path.read_text()]
-)
-def test_chapter_without_scikit_learn_names_it(notebooks: dict[Path, nbformat.NotebookNode], name: str) -> None:
-    """Does the cell that reads scikit-learn's digits name the package if it is not installed?"""
-    cells = [cell.source for cell in notebooks[ROOT / f"book/{name}.ipynb"].cells if cell.cell_type == "code"]
-    reads = next(cell for cell in cells if "sklearn/" in cell)
-    imports = "\n".join(line for line in cells[0].splitlines() if line.startswith(("import ", "from ")))
-    table = next(line.strip() for line in reads.splitlines() if "sklearn/" in line)
-    assert "No package metadata was found for scikit-learn" in first_error([imports, table], NO_SKLEARN)
-
-
 def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
     """Is every role, box, label, target and relative link translated?"""
     for path, notebook in notebooks.items():

@@ -15,7 +15,6 @@ import torch
 import yaml
 
 from autograder.imports import ROOT
-from autograder.publish.book import chapter_environment, forget_outputs_of_another_kind
 from solutions.training.data import normalise
 from solutions.vit import ViT
 
@@ -101,32 +100,6 @@ def test_chapters_carry_the_same_function(name: str) -> None:
     ]
     assert len(functions) == sum(f"def {name}(" in path.read_text(encoding="utf-8") for path in CHAPTERS.values()) > 1
     assert len(set(functions)) == 1
-
-
-def test_tables_of_cells_are_rendered() -> None:
-    """Does the book read a cell's Markdown as MyST? By default, a table would stay plain text."""
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["sphinx"]["config"]
-    assert config["nb_render_markdown_format"] == "myst"
-
-
-def test_book_names_its_records(tmp_path: Path) -> None:
-    """Does the build tell chapters, which run elsewhere, where the records are?"""
-    folder = Path(chapter_environment(tmp_path)["ATTENTION_BOOK_RECORDS"])
-    assert folder.is_absolute()
-    assert folder == tmp_path.resolve() / "book" / "records"
-
-
-def test_outputs_of_another_kind_are_forgotten(tmp_path: Path) -> None:
-    """Are the chapters run again exactly if the settings of figures have changed?"""
-    kind, kept = tmp_path / "book" / "_ext" / "chapter_figures.py", tmp_path / "_build" / ".jupyter_cache" / "kept"
-    kind.parent.mkdir(parents=True)
-    there = []
-    for text in ("one", "one", "two"):
-        kind.write_text(text)
-        forget_outputs_of_another_kind(tmp_path)
-        there.append(kept.exists())
-        kept.touch()
-    assert there == [False, True, False]
 
 
 def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
