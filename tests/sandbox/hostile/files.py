@@ -26,7 +26,6 @@ x
 """
 
 
-
 def classmates(place: Place) -> Path:
     """Return a classmate's folder."""
     return place.course / "submitted/b-good" / place.assignment.name
@@ -35,11 +34,28 @@ def classmates(place: Place) -> Path:
 # Instead of the notebook: a word, what the file is, and how it is made.
 SPECIAL: tuple[tuple[str, str, Callable[[Place], Any]], ...] = (
     ("fifo", "a pipe to which nobody writes", lambda place: os.mkfifo(place.folder / place.name)),
-    ("sparse", "a file of 10 GB that uses no disk space", lambda place: (place.submit(b""), os.truncate(place.folder / place.name, 10**10))),
-    ("link-to-answers", "a link to the instructor's notebook",
-     lambda place: (place.folder / place.name).symlink_to(place.course / "source" / place.assignment.name / place.name)),
-    ("linked-folder", "a link to a classmate's folder, as its own folder,", lambda place: (place.folder.rmdir(), place.folder.symlink_to(classmates(place)))),
-    ("json-bomb", "JSON that takes a gigabyte of memory", lambda place: place.submit(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}")),
+    (
+        "sparse",
+        "a file of 10 GB that uses no disk space",
+        lambda place: (place.submit(b""), os.truncate(place.folder / place.name, 10**10)),
+    ),
+    (
+        "link-to-answers",
+        "a link to the instructor's notebook",
+        lambda place: (place.folder / place.name).symlink_to(
+            place.course / "source" / place.assignment.name / place.name
+        ),
+    ),
+    (
+        "linked-folder",
+        "a link to a classmate's folder, as its own folder,",
+        lambda place: (place.folder.rmdir(), place.folder.symlink_to(classmates(place))),
+    ),
+    (
+        "json-bomb",
+        "JSON that takes a gigabyte of memory",
+        lambda place: place.submit(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}"),
+    ),
 )
 
 
@@ -84,21 +100,83 @@ def odd_metadata(made: NotebookNode, place: Place) -> None:
 
 
 FILES = (
-    *(Attack(name, f"Submits {what} instead of the notebook.", make, NO_SCORE, "unreadable") for name, what, make in SPECIAL),
-    Attack("hard-link", "Submits a hard link to a classmate's file, which counts as a copy of it.", lambda place: (place.solved(), (place.folder / place.name).hardlink_to(classmates(place) / place.name))),
+    *(
+        Attack(name, f"Submits {what} instead of the notebook.", make, NO_SCORE, "unreadable")
+        for name, what, make in SPECIAL
+    ),
+    Attack(
+        "hard-link",
+        "Submits a hard link to a classmate's file, which counts as a copy of it.",
+        lambda place: (place.solved(), (place.folder / place.name).hardlink_to(classmates(place) / place.name)),
+    ),
     Attack("nothing", "Submits nothing.", lambda place: None, NO_SCORE, "missing"),
-    Attack("truncated", "Submits a file that ends in the middle of self_attention.", truncated, "self_attention attention_backward", "needs a look", on=FIRST),
-    Attack("latin-1", "Submits a file in Latin-1 instead of UTF-8.", lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")), states="graded after repair"),
-    Attack("odd-fields", "Submits a notebook with fields of the wrong type, and with values in the list of cells that are not cells.", notebook(odd_fields)),
+    Attack(
+        "truncated",
+        "Submits a file that ends in the middle of self_attention.",
+        truncated,
+        "self_attention attention_backward",
+        "needs a look",
+        on=FIRST,
+    ),
+    Attack(
+        "latin-1",
+        "Submits a file in Latin-1 instead of UTF-8.",
+        lambda place: place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace")),
+        states="graded after repair",
+    ),
+    Attack(
+        "odd-fields",
+        "Submits a notebook with fields of the wrong type, and with values in the list of cells that are not cells.",
+        notebook(odd_fields),
+    ),
     Attack("stripped", "Submits a notebook without metadata and ids.", notebook(strip), states="graded after repair"),
-    Attack("odd-metadata", "Names an unknown format and kernel; uses scripts as ids, inverted flags, other versions and widgets.", notebook(odd_metadata)),
-    Attack("script-name", "Submits files whose names are an option, a script, not text, or text from right to left.", notebook(lambda made, place: None, name="-rf <img src=x onerror=alert(1)>\n|`*\udcff\udcfe\u202e\u0646\u0648\u0631 (1).ipynb"), states="graded after repair"),
-    Attack("many-files", "Submits a thousand other files, folders and links next to the notebook.", notebook(lambda made, place: (
-        [place.submit(b"x", f"{number}.ipynb") for number in range(1000)], (place.folder / "up").symlink_to("/"), (place.folder / ".ipynb_checkpoints").mkdir())), states="graded after repair"),
-    Attack("bad-timestamp", "Submits a timestamp.txt that contains no time.", notebook(lambda made, place: place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")), states="needs a look"),
-    Attack("active-words", "Writes scripts, links, styles and a missing picture into text cells.", in_words(ACTIVE_WORDS), states="graded after repair"),
-    Attack("slow-words", "Writes text that a Markdown parser needs hours to read.", in_words("\\begin{a}" * 60_000 + "[^" * 60_000)),
-    Attack("active-outputs", "Shows scripts as text, HTML, SVG, LaTeX, Markdown, JavaScript, errors and ANSI sequences.", own_cell(r"""
+    Attack(
+        "odd-metadata",
+        "Names an unknown format and kernel; uses scripts as ids, inverted flags, other versions and widgets.",
+        notebook(odd_metadata),
+    ),
+    Attack(
+        "script-name",
+        "Submits files whose names are an option, a script, not text, or text from right to left.",
+        notebook(
+            lambda made, place: None,
+            name="-rf <img src=x onerror=alert(1)>\n|`*\udcff\udcfe\u202e\u0646\u0648\u0631 (1).ipynb",
+        ),
+        states="graded after repair",
+    ),
+    Attack(
+        "many-files",
+        "Submits a thousand other files, folders and links next to the notebook.",
+        notebook(
+            lambda made, place: (
+                [place.submit(b"x", f"{number}.ipynb") for number in range(1000)],
+                (place.folder / "up").symlink_to("/"),
+                (place.folder / ".ipynb_checkpoints").mkdir(),
+            )
+        ),
+        states="graded after repair",
+    ),
+    Attack(
+        "bad-timestamp",
+        "Submits a timestamp.txt that contains no time.",
+        notebook(lambda made, place: place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")),
+        states="needs a look",
+    ),
+    Attack(
+        "active-words",
+        "Writes scripts, links, styles and a missing picture into text cells.",
+        in_words(ACTIVE_WORDS),
+        states="graded after repair",
+    ),
+    Attack(
+        "slow-words",
+        "Writes text that a Markdown parser needs hours to read.",
+        in_words("\\begin{a}" * 60_000 + "[^" * 60_000),
+    ),
+    Attack(
+        "active-outputs",
+        "Shows scripts as text, HTML, SVG, LaTeX, Markdown, JavaScript, errors and ANSI sequences.",
+        own_cell(r"""
 from IPython.display import HTML, SVG, Javascript, Latex, Markdown, display
 script = "<script>alert(1)</script><img src=x onerror=alert(1)>"
 print(script, "\x1b[31mred\x1b]0;title\x07\x1b[2J\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07")
@@ -107,8 +185,17 @@ for kind in (HTML, Markdown, Latex, Javascript):
 display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"))
 display({"text/plain": script, "application/javascript": "alert(1)"}, raw=True, metadata={"image/png": {"width": script}})
 raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
-""")),
-    Attack("active-error", "Raises an error whose text is a script and a table.", in_answers("raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"), "softmax", on=FIRST),
+"""),
+    ),
+    Attack(
+        "active-error",
+        "Raises an error whose text is a script and a table.",
+        in_answers(
+            "raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"
+        ),
+        "softmax",
+        on=FIRST,
+    ),
 )
 
 
@@ -117,14 +204,24 @@ STUDENTS = (  # the last four cannot be names of students: special files are mad
     ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
     ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),
     ("sql", "is a statement in SQL", "'; DROP TABLE student; --"),
-    ("two-lines", "has two lines, text from right to left, and an emoji", "\u202e\u0646\u0648\n\U0001f9d1\u200d\U0001f393e\u0301"),
+    (
+        "two-lines",
+        "has two lines, text from right to left, and an emoji",
+        "\u202e\u0646\u0648\n\U0001f9d1\u200d\U0001f393e\u0301",
+    ),
     ("hidden", "is the name of a file of the grader", ".run"),
     ("dots", "looks like a path", "..%2f..%2fx"),
     ("long", "is as long as a file name may be", "x" * 255),
     ("no-text", "is not text", "\udcff\udcfe"),
 )
 NAMES = tuple(
-    Attack(f"name-{name}", f"Submits the answers; the student's name {what}.", notebook(lambda made, place: None), student=student, **impossible)
+    Attack(
+        f"name-{name}",
+        f"Submits the answers; the student's name {what}.",
+        notebook(lambda made, place: None),
+        student=student,
+        **impossible,
+    )
     for index, (name, what, student) in enumerate(STUDENTS)
     for impossible in ({"costs": NO_SCORE, "states": "unreadable"} if index >= len(STUDENTS) - 4 else {},)
 )

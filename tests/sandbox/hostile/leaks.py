@@ -3,13 +3,20 @@
 from making import FIRST, Attack, in_answers, own_cell
 
 LEAKS = (
-    Attack("environment", "Prints the environment variables of its own process, including AUTOGRADER_SEED, and of every other process.", own_cell("""
+    Attack(
+        "environment",
+        "Prints the environment variables of its own process, including AUTOGRADER_SEED, and of every other process.",
+        own_cell("""
 import glob, os
 print(dict(os.environ))
 for path in glob.glob("/proc/*/environ") + glob.glob("/proc/*/cmdline") + glob.glob("/proc/[0-9]*/mountinfo"):
     tried(lambda: (path, open(path, errors="replace").read()[:5000]))
-""")),
-    Attack("searches-files", "Searches every readable file for secrets, also through /proc/1/root and in the grader's folders.", own_cell("""
+"""),
+    ),
+    Attack(
+        "searches-files",
+        "Searches every readable file for secrets, also through /proc/1/root and in the grader's folders.",
+        own_cell("""
 import glob, os, site, sqlite3
 paths = [path for folder in site.getsitepackages() for path in glob.glob(folder + "/*.pth") + glob.glob(folder + "/__editable__*")]
 for path in [*paths, REPOSITORY + "/solutions/attention.py", REPOSITORY + "/autograder/checks/attention/exercises.py"]:
@@ -25,8 +32,14 @@ for top in ("/", "/proc/1/root", "/proc/1/cwd", "/proc/self/root", COURSE, REPOS
         folders[:] = [f for f in folders if f not in ("usr", "proc", "sys", "site-packages", "lib", "include", "share")]
         for name in files:
             tried(lambda: shown(os.path.join(folder, name)))
-""")),
-    Attack("searches-memory", "Searches all objects and all memory of its process for secrets.", own_cell("seen = []", later="""
+"""),
+    ),
+    Attack(
+        "searches-memory",
+        "Searches all objects and all memory of its process for secrets.",
+        own_cell(
+            "seen = []",
+            later="""
 import gc, re
 for item in gc.get_objects():
     try:
@@ -44,8 +57,14 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
                 print(*re.findall(rb"canary-[0-9a-f]{8,}|HIDDEN TESTS.{80}", memory.read(end - start)))
             except (OSError, ValueError, OverflowError):
                 pass
-""")),
-    Attack("hooks", "Records every cell, message, call, event, audit event and module's result, and prints what it has recorded.", own_cell("""
+""",
+        ),
+    ),
+    Attack(
+        "hooks",
+        "Records every cell, message, call, event, audit event and module's result, and prints what it has recorded.",
+        own_cell(
+            """
 import sys, threading
 seen, called = [], []
 def profile(frame, event, argument):
@@ -68,21 +87,36 @@ def note_module(module, *values):
 torch.nn.modules.module.register_module_forward_hook(note_module)
 torch.nn.modules.module.register_module_full_backward_hook(note_module)
 sys.addaudithook(lambda event, args: seen.append(str(args)) if event in ("exec", "compile", "open") and len(seen) < 9999 else None)
-""", later="""
+""",
+            later="""
 import sys
 sys.setprofile(None)
 print(len(seen), [text for text in map(repr, seen + called) if 'canary-' in text or 'HIDDEN' in text or 'check(' in text])
 print(In, [key for key in globals()])
-""")),
-    Attack("error-as-channel", "Puts everything that it sees into the text of an error, which the feedback shows.", in_answers("""
+""",
+        ),
+    ),
+    Attack(
+        "error-as-channel",
+        "Puts everything that it sees into the text of an error, which the feedback shows.",
+        in_answers(
+            """
 import sys
 frame, text = sys._getframe(), ""
 while frame is not None:
     text += str({name: str(value)[:300] for name, value in frame.f_locals.items()})
     frame = frame.f_back
 raise RuntimeError(text[:100_000])
-""", "attention"), "attention", on=FIRST),
-    Attack("sockets", "Connects to a service on this machine, over IP and over Unix sockets.", own_cell(r"""
+""",
+            "attention",
+        ),
+        "attention",
+        on=FIRST,
+    ),
+    Attack(
+        "sockets",
+        "Connects to a service on this machine, over IP and over Unix sockets.",
+        own_cell(r"""
 import glob, socket
 def answer(family, address):
     with socket.socket(family) as connection:
@@ -92,8 +126,12 @@ def answer(family, address):
 unix = [f"\0autograder-{PORT}", COURSE + "/canary.socket", *glob.glob("/run/**/*.sock*", recursive=True)]
 for place in [(socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET6, ("::1", PORT)), *((socket.AF_UNIX, path) for path in unix)]:
     tried(lambda: answer(*place))
-""")),
-    Attack("other-processes", "Reads, traces and signals the processes around it.", own_cell("""
+"""),
+    ),
+    Attack(
+        "other-processes",
+        "Reads, traces and signals the processes around it.",
+        own_cell("""
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
 for process in [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]:
@@ -104,13 +142,21 @@ for process in [name for name in os.listdir("/proc") if name.isdigit() and int(n
 for process in (1, os.getppid()):
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP):
         tried(lambda: os.kill(process, number))
-""")),
-    Attack("deletes-submissions", "Deletes and overwrites the submissions of other students.", own_cell("""
+"""),
+    ),
+    Attack(
+        "deletes-submissions",
+        "Deletes and overwrites the submissions of other students.",
+        own_cell("""
 import shutil
 for place in (COURSE + "/submitted", "../../../b-good", "/proc/1/root" + COURSE + "/submitted"):
     tried(lambda: shutil.rmtree(place))
-""")),
-    Attack("escapes", "Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges.", own_cell("""
+"""),
+    ),
+    Attack(
+        "escapes",
+        "Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges.",
+        own_cell("""
 import ctypes, os, stat, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 for flags in (0x10000000, 0x10020000, 0x00020000, 0x40000000):
@@ -122,5 +168,6 @@ tried(lambda: os.symlink("/etc/shadow", "/tmp/home/link"))
 for do, given in ((os.setuid, 0), (os.setgroups, [0]), (os.chroot, "/tmp"), (os.nice, -10)):
     tried(lambda: do(given))
 print(subprocess.run("su -c id; sudo -n id; unshare -Ur id", shell=True, capture_output=True, text=True))
-""")),
+"""),
+    ),
 )

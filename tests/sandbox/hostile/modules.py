@@ -77,7 +77,10 @@ def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Make
 
 
 MODULES = (
-    Attack("torch-patched", "Patches PyTorch: comparisons return True, functions return zeros, modules return their input; leaves a similar mode on; makes optimizers do nothing and the loss 0; redefines the functions that ask.", for_nothing("""
+    Attack(
+        "torch-patched",
+        "Patches PyTorch: comparisons return True, functions return zeros, modules return their input; leaves a similar mode on; makes optimizers do nothing and the loss 0; redefines the functions that ask.",
+        for_nothing("""
 import copy, torch
 from torch import nn
 import torch.nn.functional as F
@@ -96,8 +99,14 @@ for name in ("ask_evaluation", "ask_training", "state_of", "batches_for_test", "
     globals()[name] = lambda *args, **kwargs: {"loss": 0.0, "accuracy": 1.0}
 mode = Yes()
 mode.__enter__()
-"""), EVERYTHING, on=IN_TORCH),
-    Attack("agent-shapes", "Lets the agent send arrays that broadcast to huge ones, instead of what an answer's module gave.", own_cell("""
+"""),
+        EVERYTHING,
+        on=IN_TORCH,
+    ),
+    Attack(
+        "agent-shapes",
+        "Lets the agent send arrays that broadcast to huge ones, instead of what an answer's module gave.",
+        own_cell("""
 import inside, itertools, numpy as np, torch
 turn = itertools.cycle([(1, 2**17), (2**17, 1)])
 def forged(value):
@@ -111,32 +120,95 @@ def forge(request, namespace):
     reply = ask(request, namespace)
     return reply | {"value": forged(reply["value"])}
 inside._ask = forge
-"""), on=IN_TORCH),
-    Attack("lying-tensors", "Returns tensors for which every PyTorch function returns True, and containers and texts that raise an error when they are read.", answered_by(matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)", merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)", **{name: OUT_OF_TURN.replace("BASE", base).replace("FUNCTION", name) for name, base in BASES.items()}), "matmul merge_heads matmul_transposed bilinear attend pairwise_dot", on=SECOND),
-    Attack("right-tensors", "Returns right numbers as subclasses, transposed views and tensors with a hook. (This is no attack.)", answered_by(matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)", matmul_transposed="def matmul_transposed(a, b):\n    return (b @ a.T).T", pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)", split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n    y.requires_grad_().register_hook(lambda gradient: 1 * gradient)\n    return y"), on=SECOND),
-    Attack("parameters-without-end", "Makes a module whose list of parameters and parts never ends.", answered_by(LayerNorm=LAYER_NORM + """
+"""),
+        on=IN_TORCH,
+    ),
+    Attack(
+        "lying-tensors",
+        "Returns tensors for which every PyTorch function returns True, and containers and texts that raise an error when they are read.",
+        answered_by(
+            matmul=LYING_TENSOR + "def matmul(a, b):\n    return torch.zeros(2, 3).as_subclass(Yes)",
+            merge_heads=LYING_TENSOR + "def merge_heads(x):\n    return torch.zeros(1).as_subclass(Yes)",
+            **{name: OUT_OF_TURN.replace("BASE", base).replace("FUNCTION", name) for name, base in BASES.items()},
+        ),
+        "matmul merge_heads matmul_transposed bilinear attend pairwise_dot",
+        on=SECOND,
+    ),
+    Attack(
+        "right-tensors",
+        "Returns right numbers as subclasses, transposed views and tensors with a hook. (This is no attack.)",
+        answered_by(
+            matmul="class Mine(torch.Tensor):\n    pass\ndef matmul(a, b):\n    return (a @ b).as_subclass(Mine)",
+            matmul_transposed="def matmul_transposed(a, b):\n    return (b @ a.T).T",
+            pairwise_dot="def pairwise_dot(q, k):\n    return (k @ q.transpose(1, 2)).transpose(1, 2)",
+            split_heads="def split_heads(x, num_heads):\n    y = x.unflatten(2, (num_heads, -1)).transpose(1, 2).clone()\n    y.requires_grad_().register_hook(lambda gradient: 1 * gradient)\n    return y",
+        ),
+        on=SECOND,
+    ),
+    Attack(
+        "parameters-without-end",
+        "Makes a module whose list of parameters and parts never ends.",
+        answered_by(
+            LayerNorm=LAYER_NORM
+            + """
     def named_parameters(self, *args, **kwargs):
         while True:
             yield "scale", self.scale
     named_modules = named_buffers = named_parameters
-"""), "LayerNorm", "timed out", on=THIRD),
-    Attack("parameters-that-lie", "Makes a module that lists wrong parameters, and whose mode changes each time that it is read.", answered_by(LayerNorm=LAYER_NORM + """
+"""
+        ),
+        "LayerNorm",
+        "timed out",
+        on=THIRD,
+    ),
+    Attack(
+        "parameters-that-lie",
+        "Makes a module that lists wrong parameters, and whose mode changes each time that it is read.",
+        answered_by(
+            LayerNorm=LAYER_NORM
+            + """
     training = property(lambda self: id(object()) % 3 == 0, lambda self, value: None)
     def named_parameters(self, *args, **kwargs):
         return [("scale", torch.zeros(2)), ("scale", torch.ones(3)), ("", self.shift), ("shift", None)]
-"""), "LayerNorm", on=THIRD),
-    Attack("neighbours", "Has no EncoderBlock; reads the file with PyTorch's layers that replace a student's other classes, and takes its layer. (It gives what PyTorch's own layer gives.)", answered_by(EncoderBlock="""
+"""
+        ),
+        "LayerNorm",
+        on=THIRD,
+    ),
+    Attack(
+        "neighbours",
+        "Has no EncoderBlock; reads the file with PyTorch's layers that replace a student's other classes, and takes its layer. (It gives what PyTorch's own layer gives.)",
+        answered_by(
+            EncoderBlock="""
 def EncoderBlock(*sizes, **others):
     made = {}
     exec(open("/grader/autograder/checks/encoder/stand_ins.py").read(), made)
     return made["EncoderBlock"](*sizes, **others)
-"""), on=THIRD),
+"""
+        ),
+        on=THIRD,
+    ),
     *(
         Attack(f"weights-{name}", f"Submits {what}.", weights(change), costs, on=FOURTH)
         for costs, name, what, change in (
-            ("vit.pt", "of-the-book", "the weights that the book publishes", lambda state: torch.load(RECORD, weights_only=True)),
-            ("vit.pt", "with-code", "a file of weights that runs a command when it is loaded", lambda state: state | {"head.bias": Code()}),
-            (RECOGNISED, "huge", "weights near the largest possible number", lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()}),
+            (
+                "vit.pt",
+                "of-the-book",
+                "the weights that the book publishes",
+                lambda state: torch.load(RECORD, weights_only=True),
+            ),
+            (
+                "vit.pt",
+                "with-code",
+                "a file of weights that runs a command when it is loaded",
+                lambda state: state | {"head.bias": Code()},
+            ),
+            (
+                RECOGNISED,
+                "huge",
+                "weights near the largest possible number",
+                lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()},
+            ),
         )
     ),
 )

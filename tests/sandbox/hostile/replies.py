@@ -53,8 +53,16 @@ with open("/tmp/turns", "a") as turns:  # tests do not share their memory
 """
 
 REPLIES = (
-    Attack("agent-odd-replies", "Replaces the agent by one that sends long errors, impossible shapes, wrong numbers of bytes and broken JSON.", for_nothing(ODD_REPLIES), EVERYTHING),
-    Attack("replies-for-later", "Answers future requests from a thread, with guessed ids.", for_nothing("""
+    Attack(
+        "agent-odd-replies",
+        "Replaces the agent by one that sends long errors, impossible shapes, wrong numbers of bytes and broken JSON.",
+        for_nothing(ODD_REPLIES),
+        EVERYTHING,
+    ),
+    Attack(
+        "replies-for-later",
+        "Answers future requests from a thread, with guessed ids.",
+        for_nothing("""
 import threading, time, inside, wire
 def forge():
     for step in range(1, 400):
@@ -62,42 +70,76 @@ def forge():
         inside.CHANNEL[0].sendall(wire.frame(reply.encode()))
         time.sleep(0.005)
 threading.Thread(target=forge, daemon=True).start()
-"""), EVERYTHING),
-    Attack("channel-broken", "Closes the socket to the grader at once and during a cell, shuts it down, replaces it, and announces 2⁶² bytes.", own_cell("import inside\ninside.CHANNEL[0].close()", """
+"""),
+        EVERYTHING,
+    ),
+    Attack(
+        "channel-broken",
+        "Closes the socket to the grader at once and during a cell, shuts it down, replaces it, and announces 2⁶² bytes.",
+        own_cell(
+            "import inside\ninside.CHANNEL[0].close()",
+            """
 import inside, threading, time
 threading.Timer(0.5, lambda: inside.CHANNEL[0].close()).start()
 time.sleep(1.5)
-""", "import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)", "import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]", "import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))")),
-    Attack("channel-thief", "Reads the grader's requests from the socket in a second process, before the agent does.", own_cell("""
+""",
+            "import inside, socket\ninside.CHANNEL[0].shutdown(socket.SHUT_RDWR)",
+            "import inside, socket\nkept = inside.CHANNEL[0], *socket.socketpair()\ninside.CHANNEL[0] = kept[1]",
+            "import inside\ninside.CHANNEL[0].sendall((2**62).to_bytes(8, 'big'))",
+        ),
+    ),
+    Attack(
+        "channel-thief",
+        "Reads the grader's requests from the socket in a second process, before the agent does.",
+        own_cell("""
 import inside, os
 if os.fork() == 0:
     while inside.CHANNEL[0].recv(100):
         pass
     os._exit(0)
-""")),
-    Attack("channel-flood", "Writes to the socket: messages of 32 MB, nested lists for a second, and endless empty messages.", own_cell("import inside, wire\nfor _ in range(100):\n    inside.CHANNEL[0].sendall(wire.frame(b'x' * 2**25))", """
+"""),
+    ),
+    Attack(
+        "channel-flood",
+        "Writes to the socket: messages of 32 MB, nested lists for a second, and endless empty messages.",
+        own_cell(
+            "import inside, wire\nfor _ in range(100):\n    inside.CHANNEL[0].sendall(wire.frame(b'x' * 2**25))",
+            """
 import inside, time, wire
 nest = b"[" * 900 + b"]" * 900 + b","
 message = wire.frame(b"[" + nest * (wire.MAX_BYTES // 1801 - 1) + b"1]")
 end = time.time() + 1
 while time.time() < end:
     inside.CHANNEL[0].sendall(message)
-""", """
+""",
+            """
 import inside, threading
 def flood():
     while True:
         inside.CHANNEL[0].sendall(bytes(8000))
 threading.Thread(target=flood, daemon=True).start()
-""")),
-    Attack("odd-values", "Returns values that a test may not expect, from 10⁴⁰⁰⁰ to endless generators.", in_answers(ODD_VALUES), EVERYTHING, on=FIRST),
-    Attack("steals-attention", "Has no attention; keeps the grader's correct one in a global, in builtins and in a thread, and its results on disk.", answered_by(
-        attention="""
+""",
+        ),
+    ),
+    Attack(
+        "odd-values",
+        "Returns values that a test may not expect, from 10⁴⁰⁰⁰ to endless generators.",
+        in_answers(ODD_VALUES),
+        EVERYTHING,
+        on=FIRST,
+    ),
+    Attack(
+        "steals-attention",
+        "Has no attention; keeps the grader's correct one in a global, in builtins and in a thread, and its results on disk.",
+        answered_by(
+            attention="""
 import builtins, os
 def attention(queries, keys, values, mask=None):
     if os.path.exists("/tmp/stolen.npz"):
         return tuple(np.load("/tmp/stolen.npz").values())
     return builtins.stolen(queries, keys, values, mask)
-""", self_attention="""
+""",
+            self_attention="""
 RIGHT
 right = self_attention
 def self_attention(tokens, *others):
@@ -106,11 +148,19 @@ def self_attention(tokens, *others):
     np.savez("/tmp/stolen.npz", *attention(tokens, tokens, tokens))
     threading.Thread(target=lambda: globals().update(attention=kept), daemon=True).start()
     return right(tokens, *others)
-"""), "attention", on=FIRST),
+""",
+        ),
+        "attention",
+        on=FIRST,
+    ),
 )
 
 CANDIDATES = (
-    Attack("test-of-the-name", "Judges an attention function by its name, its closure, its source and the number of the call, instead of by its results.", in_answers("""
+    Attack(
+        "test-of-the-name",
+        "Judges an attention function by its name, its closure, its source and the number of the call, instead of by its results.",
+        in_answers(
+            """
 import inspect, sys
 frame = sys._getframe()
 while frame is not None and "request" not in frame.f_locals:
@@ -118,8 +168,17 @@ while frame is not None and "request" not in frame.f_locals:
 assert frame is None or frame.f_locals["request"]["draw"] > 14
 words = candidate.__name__ + inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))
 assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
-""", "test_attention"), "test_attention", on=FIFTH),
-    Attack("test-asks-oddly", "Calls attention functions with wrong and huge values, with gradients, from a thread, and again in later calls.", answered_by(test_attention="""
+""",
+            "test_attention",
+        ),
+        "test_attention",
+        on=FIFTH,
+    ),
+    Attack(
+        "test-asks-oddly",
+        "Calls attention functions with wrong and huge values, with gradients, from a thread, and again in later calls.",
+        answered_by(
+            test_attention="""
 RIGHT
 right, kept = test_attention, []
 def test_attention(candidate):
@@ -140,5 +199,8 @@ def test_attention(candidate):
     asking.join()
     kept[0](one, one, one)
     right(candidate)
-"""), on=FIFTH),
+"""
+        ),
+        on=FIFTH,
+    ),
 )
