@@ -103,18 +103,8 @@ def grade(
                 workers = stack.enter_context(Workers(workers, [assignment.notebook], limits if sandboxed else None))
             run_all = _runner(workers, cluster, task)
             _prove(course, assignment, task, key, run_all, progress)
-            jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
-            progress("submissions", 0, len(jobs))
-            decisions = read_decisions(course.root, assignment.name)
-            for done, (student, fields) in enumerate(run_all(jobs), 1):
-                notebook = fields.pop("notebook", None)
-                result = waiting[student].result(student, assignment.name, fields)
-                result.ask(decisions.get(student))
-                if notebook:
-                    write_atomically(course.autograded_path(student, assignment), notebook)
-                course.save_result(result)  # after Ctrl-C the next run records it
+            for result in _graded(course, assignment, waiting, run_all, progress):
                 results.append(result)
-                progress("submissions", done, len(jobs), result.state)
                 open_gradebook()
                 course.record(result, assignment)
         course.renew_lateness(assignment)
@@ -179,6 +169,28 @@ def _look_through(
         else:
             waiting[student] = _Waiting(submission, files, renamed, key, content)
     return results, waiting
+
+
+def _graded(
+    course: Course,
+    assignment: Assignment,
+    waiting: dict[str, _Waiting],
+    run_all: Callable[[Jobs], Done],
+    progress: Progress,
+) -> Iterator[Result]:
+    """Grade the waiting submissions; save each result with its notebook, and yield it to be recorded."""
+    jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
+    progress("submissions", 0, len(jobs))
+    decisions = read_decisions(course.root, assignment.name)
+    for done, (student, fields) in enumerate(run_all(jobs), 1):
+        notebook = fields.pop("notebook", None)
+        result = waiting[student].result(student, assignment.name, fields)
+        result.ask(decisions.get(student))
+        if notebook:
+            write_atomically(course.autograded_path(student, assignment), notebook)
+        course.save_result(result)  # after Ctrl-C the next run records it
+        progress("submissions", done, len(jobs), result.state)
+        yield result
 
 
 @contextmanager

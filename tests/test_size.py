@@ -1,0 +1,48 @@
+"""Does the house stay small? Raise a number in pyproject.toml in a commit of its own that says why."""
+
+import ast
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from autograder.imports import ROOT
+
+SIZE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["size"]
+FILES = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("folder", SIZE["lines"])
+def test_folder_has_at_most_its_lines(folder: str) -> None:
+    """Has the Python of a folder, with all folders inside, at most the lines that pyproject.toml gives it?"""
+    lines = sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in FILES if is_in(file, folder))
+    assert 0 < lines <= SIZE["lines"][folder], f"{folder} has {lines} lines; what does the change delete?"
+
+
+def is_in(file: str, folder: str) -> bool:
+    """Whether a file is in a folder; every file is in "."."""
+    return Path(folder) in Path(file).parents
+
+
+def test_every_file_is_counted() -> None:
+    """Is each file in a folder of the table, besides the whole?"""
+    assert [file for file in FILES if not any(is_in(file, folder) for folder in SIZE["lines"] if folder != ".")] == []
+
+
+def test_no_function_is_too_long() -> None:
+    """Can each function be read in one sitting?"""
+    functions = [
+        (lines_of_code(each), file, each.name)
+        for file in FILES
+        for each in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert [each for each in functions if each[0] > SIZE["function"]] == []
+
+
+def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Count the lines of a function, without its arguments, its docstring and the functions inside it."""
+    body = function.body[ast.get_docstring(function) is not None :] or function.body
+    inner = [each for each in ast.walk(function) if isinstance(each, ast.FunctionDef) and each is not function]
+    return body[-1].end_lineno - body[0].lineno + 1 - sum(each.end_lineno - each.lineno + 1 for each in inner)
