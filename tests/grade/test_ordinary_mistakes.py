@@ -18,6 +18,35 @@ from autograder.imports import ROOT
 from autograder.notebooks import MAX_CELLS
 from autograder.recognition import names_in
 
+ANSWER = "The variance of a score grows with the width, so the weights saturate without the scale."
+WHERE = {
+    "why_scale": "after the cell why_scale;",
+    "text_45": "at the end of the notebook;",
+    "text_22": "after the code cell that defines plot_map;",
+}
+
+
+@pytest.mark.parametrize("after", WHERE)
+def test_a_question_says_in_words_where_a_text_was_found(
+    assignment: Assignment, perfect: NotebookNode, after: str
+) -> None:
+    """Does a person read headings and names of questions instead of invisible cell ids?"""
+    answer(perfect, "graph_network").source = answer(assignment.release, "graph_network").source
+    index = next(i for i, cell in enumerate(perfect.cells) if cell.get("id") == after)
+    perfect.cells.insert(index + 1, nbformat.v4.new_markdown_cell(ANSWER))
+    (question,) = repaired(perfect, assignment).questions
+    assert WHERE[after] in question
+
+
+def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a receipt free of ids of released texts, after words were added or a cell was merged?"""
+    texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
+    for count, cell in enumerate(texts):
+        cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
+    receipt = "\n".join(repaired(perfect, assignment).receipt)
+    assert 'merged with the text "1 Softmax"' in receipt and 'added to the text "2 Attention"' in receipt
+    assert "text_" not in receipt
+
 
 def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
     """Is a person asked if the sides of a conflict differ, in a notebook and in a text?"""

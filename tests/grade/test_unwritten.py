@@ -1,5 +1,6 @@
 """Is only the template's own body called unwritten, and does every other error hold Python's message?"""
 
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -7,10 +8,12 @@ import pytest
 from attention_tests.unwritten import unwritten
 from conftest import ALL, SEED, assignment_of, repaired, setup_of
 from nbformat import NotebookNode
-from sample_class import answer, fill_in
+from sample_class import answer, change, fill_in
 
 from autograder.cells import is_solution
 from autograder.grade.execute import execute
+from autograder.grade.submit_check import submit_check
+from autograder.imports import ROOT
 
 NOT = "raise NotImplementedError()"
 SOURCES = {  # code: the function that was called, and the name of the unwritten function
@@ -72,6 +75,20 @@ def messages_of(name: str, exercise: str, changed: Any) -> list[str]:
     visible = next(cell for cell in done.notebook.cells if cell.id == f"test_{exercise}")
     errors = [output.evalue for output in visible.outputs if output.output_type == "error"]
     return errors + [check.message for check in done.checks if not check.passed and check.name.startswith(exercise)]
+
+
+def misspelt(notebook: NotebookNode) -> None:
+    """Call a method `foward`."""
+    change(notebook, "FeedForward", "def forward(", "def foward(")
+
+
+def test_submit_check_says_what_python_says(tmp_path: Path) -> None:
+    """Does submit-check show Python's message before the file is submitted?"""
+    path = tmp_path / "encoder.ipynb"
+    nbformat.write(of("3_encoder", misspelt)[0], path)
+    said = dict(submit_check(path, ROOT / "exercises", True)[2])
+    assert 'is missing the required "forward" function' in said["FeedForward"]
+    assert said["LayerNorm"] == ""
 
 
 def test_answer_that_calls_an_unwritten_one_is_told_so() -> None:
