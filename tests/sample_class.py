@@ -111,11 +111,16 @@ return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, torc
     change(notebook, "attention", "softmax(scores)", "softmax(scores).numpy()")
 
 
-def torn_apart(notebook):
-    """Remove all metadata, copy a cell, delete a test, install a package: honest accidents."""
+def strip_cells(notebook):
+    """Remove the ids and the metadata of all cells, as some converters do."""
     for cell in notebook.cells:
         cell.metadata = {}
         cell.pop("id", None)
+
+
+def torn_apart(notebook):
+    """Remove all metadata, copy a cell, delete a test, install a package: honest accidents."""
+    strip_cells(notebook)
     softmax = next(index for index, cell in enumerate(notebook.cells) if "def softmax" in cell.source)
     install = nbformat.v4.new_code_cell("!pip install numpy")
     del install["id"]  # the id is random, and the sample has to be the same every time

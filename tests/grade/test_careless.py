@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from conftest import EXERCISES, SEED, assignment_of, repaired
 from nbformat import NotebookNode
-from sample_class import answer, change, fill_in, rewrite
+from sample_class import answer, change, fill_in, rewrite, strip_cells
 
 from autograder.course.course import Assignment
 from autograder.grade.execute import execute
@@ -73,9 +73,7 @@ def experiment_below_the_test(notebook: NotebookNode) -> None:
 def experiment_without_ids(notebook: NotebookNode) -> None:
     """Define attention again below its test, and lose the ids of all cells. Then the last definition counts."""
     experiment_below_the_test(notebook)
-    for cell in notebook.cells:
-        cell.pop("id", None)
-        cell.metadata = {}
+    strip_cells(notebook)
 
 
 def own_name_in_the_test(notebook: NotebookNode) -> None:

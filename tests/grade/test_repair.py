@@ -10,7 +10,7 @@ import pytest
 from conftest import EXERCISES
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
-from sample_class import answer, duplicate
+from sample_class import answer, duplicate, strip_cells
 
 from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
@@ -71,11 +71,9 @@ def move_answers_to_the_end(notebook: NotebookNode) -> None:
 
 
 def strip_ids(notebook: NotebookNode) -> None:
-    """Remove ids and metadata, as some converters do."""
+    """Remove ids and metadata, the notebook's too."""
     notebook.metadata = {}
-    for cell in notebook.cells:
-        cell.pop("id", None)
-        cell.metadata = {}
+    strip_cells(notebook)
 
 
 def swap_ids(notebook: NotebookNode) -> None:

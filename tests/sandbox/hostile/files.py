@@ -8,6 +8,7 @@ from typing import Any
 
 from making import FIRST, NO_SCORE, Attack, Place, in_answers, in_words, notebook, own_cell
 from nbformat import NotebookNode
+from sample_class import strip_cells
 
 ACTIVE_WORDS = """
 <script>alert(1)</script> <img src=x onerror=alert(1)> <iframe src="javascript:alert(1)"></iframe>
@@ -68,9 +69,7 @@ def truncated(place: Place) -> None:
 def strip(made: NotebookNode, place: Place) -> None:
     """Remove all metadata and all ids."""
     made.metadata = {}
-    for cell in made.cells:
-        cell.metadata = {}
-        cell.pop("id", None)
+    strip_cells(made)
 
 
 def odd_fields(made: NotebookNode, place: Place) -> None:
