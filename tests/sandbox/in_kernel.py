@@ -10,12 +10,13 @@ import torch
 from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.kernel import Kernel
 
-# After this code, `import inside` and `import wire` find the agent.
-REACH = """
+AGENT = ("inside", "wire")  # modules of the agent
+# After this code, `import` finds them.
+REACH = f"""
 import gc, sys, types
 gc.unfreeze()
 for item in gc.get_objects():
-    if type(item) is types.ModuleType and item.__name__ in ("inside", "wire"):
+    if type(item) is types.ModuleType and item.__name__ in {AGENT}:
         sys.modules[item.__name__] = item
 """
 

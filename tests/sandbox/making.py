@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 from conftest import ALL
-from in_kernel import REACH
+from in_kernel import AGENT, REACH
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, own_weights, rewrite
 
@@ -58,7 +58,7 @@ class Place:
     def knowing(self, code: str) -> str:
         """Prefix the code with what its author knows: paths, `tried`, and code that finds the agent if it imports it."""
         code = code.strip("\n")
-        if re.search(r"^import\b.*\b(inside|wire)\b", code, re.M):  # the import alone finds no agent
+        if re.search(rf"^import\b.*\b({'|'.join(AGENT)})\b", code, re.M):  # the import alone finds no agent
             code = REACH + code
         if "tried(" in code:
             code = TRIED + code
