@@ -44,5 +44,8 @@ def test_no_function_is_too_long() -> None:
 def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Count the lines of a function, without its arguments, its docstring and the functions inside it."""
     body = function.body[ast.get_docstring(function) is not None :] or function.body
-    inner = [each for each in ast.walk(function) if isinstance(each, ast.FunctionDef) and each is not function]
-    return body[-1].end_lineno - body[0].lineno + 1 - sum(each.end_lineno - each.lineno + 1 for each in inner)
+    lines = set(range(body[0].lineno, body[-1].end_lineno + 1))
+    for each in ast.walk(function):
+        if each is not function and isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines -= set(range(each.lineno, each.end_lineno + 1))
+    return len(lines)
