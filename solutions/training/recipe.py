@@ -76,9 +76,8 @@ def train(
             torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
         with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
-            for index, (images, labels) in enumerate(
-                training.batches(order)
-            ):  # (B, C, H, W), (B,); texts: (B, N), (B N,)
+            # images (B, C, H, W), labels (B,); of texts (B, N), (B N,)
+            for index, (images, labels) in enumerate(training.batches(order)):
                 step = (number - 1) * per_epoch + index
                 _set_rates(optimizers, peaks, rate_at(step, steps, settings))
                 kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None

@@ -185,7 +185,7 @@ def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
     assert attempt(kernel, f"import subprocess; subprocess.run({mount}, check=True, stderr=-3)") == "CalledProcessError"
 
 
-# What stands in for bubblewrap, and what is said: there is none, it makes no sandbox, its user may not read a file.
+# What a false bubblewrap does, and the error: it is missing, it makes no sandbox, its user may not read a file.
 BROKEN = {
     "": r"bubblewrap is not installed.*apt-get install bubblewrap.*--no-sandbox",
     "echo 'No permissions to create new namespace' >&2; exit 1": r"No permissions to create new namespace.*(?s:.)*userns",
