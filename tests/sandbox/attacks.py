@@ -18,12 +18,11 @@ import json
 import os
 import re
 import secrets
-import socket
+import socketserver
 import sys
 import tempfile
 import threading
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,14 +34,8 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "lms")]  # the same as in pyproject.toml
 
-from hostile.ends import ENDS
-from hostile.files import FILES, NAMES
-from hostile.leaks import LEAKS
-from hostile.modules import MODULES
-from hostile.points import POINTS
-from hostile.replies import CANDIDATES, REPLIES
-from hostile.resources import RESOURCES
 from making import CANARY, FIFTH, Attack, Place, automatic_points
+from table import ATTACKS, GROUPS
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.files import write_atomically
@@ -54,40 +47,16 @@ from autograder.report.report import write_report
 from autograder.sandbox.host.limits import Limits
 
 PAGE = ROOT / "book" / "attacks.md"
-GROUPS = {
-    "Points for nothing": POINTS,
-    "Replies to the grader": REPLIES,
-    "Misuse of the functions that a test gets": CANDIDATES,
-    "Modules, tensors and weights": MODULES,
-    "Leaks": LEAKS,
-    "Time, memory, processes": RESOURCES,
-    "Ends, messages, odd values": ENDS,
-    "Files and words": FILES,
-    "Names": NAMES,
-}
-ATTACKS = [attack for group in GROUPS.values() for attack in group]
 # The attacks of `make test`: the most different ones, on the assignments whose honest submissions are fastest.
 SOON = """
 unsolved input-transformer serves-itself patched-comparisons reads-the-answers edits-the-results edits-the-tests
-replies-for-later torch-patched lying-tensors environment searches-memory hooks sockets deletes-submissions escapes
-endless-loop-deaf memory-by-processes background-process kills-everything link-to-answers nothing truncated stripped
-active-outputs name-script name-dots
+agent-odd-replies replies-for-later torch-patched lying-tensors environment searches-memory hooks sockets
+deletes-submissions escapes endless-loop-deaf memory background-process kills-everything messages
+link-to-answers nothing truncated stripped active-outputs name-script name-dots
 """
 SOON_ON = ("1_attention", "2_multihead")
-
-
-def spread(attacks: Sequence[Attack]) -> dict[str, str]:
-    """Choose one assignment for each attack, so that all assignments get equally many. The keys are the attacks' names."""
-    places, tried = {}, Counter()
-    for attack in sorted(attacks, key=lambda attack: len(attack.on)):
-        places[attack.name] = min(attack.on, key=lambda name: tried[name])
-        tried[places[attack.name]] += 1
-    return places
-
-
-ONCE = spread(ATTACKS)
-
-# ------------------------------------------------------------------------------------------------ one batch of all
+# Where an attack is tried if it is tried only once.
+ONCE = {attack.name: attack.on[number % len(attack.on)] for number, attack in enumerate(ATTACKS)}
 
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; they must not be harmed
 SEED = 20
@@ -170,27 +139,19 @@ def expected_numbers(assignment: Assignment) -> set[str]:
 def service(canary: str, run: Run) -> Iterator[int]:
     """Listen on this machine, and send a secret to every connection."""
 
-    def serve(server: socket.socket) -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
+    class Answer(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
             run.connections += 1
-            connection.sendall(canary.encode())
-            connection.close()
+            self.request.sendall(canary.encode())
 
-    servers = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
-    servers[1].bind(f"\0autograder-{servers[0].getsockname()[1]}")
-    servers[1].listen()
-    for server in servers:
-        threading.Thread(target=serve, args=(server,), daemon=True).start()
-    try:
-        yield servers[0].getsockname()[1]
-    finally:
-        for server in servers:
-            server.shutdown(socket.SHUT_RDWR)
-            server.close()
+    with socketserver.TCPServer(("127.0.0.1", 0), Answer) as one:
+        port = one.server_address[1]
+        with socketserver.UnixStreamServer(f"\0autograder-{port}", Answer) as other:
+            for server in (one, other):
+                threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield port
+            one.shutdown()
+            other.shutdown()
 
 
 def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers = 2) -> Run:
@@ -263,7 +224,7 @@ Each row shows one submission on one assignment; `make test-all` grades each sub
 If no answer is right, the fair score is 0.
 If all answers are right, it is the automatic points of the assignment: {points}.
 If some answers are right, it is the points of these answers.
-On a busy machine a state may also be `timed out`; the score is the same.
+If several states are possible, the row says all; on a busy machine a state may also be `timed out`. The score is the same.
 A dash means no score. It does not mean 0.
 *Leak* says whether a secret reached the student.
 The secrets are hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine.
@@ -289,7 +250,8 @@ def row(attack: Attack, run: Run) -> str:
     """Return the page's line with an attack's outcome."""
     scores = (run.score(attack), attack.fair_score(run.assignment))
     numbers = ["–" if score is None else f"{score:g}" for score in scores]
-    cells = [attack.name, attack.tries, run.assignment.name, run.state(attack), *numbers]
+    state = attack.states if run.state(attack) in attack.fair_states else run.state(attack)
+    cells = [attack.name, attack.tries, run.assignment.name, state, *numbers]
     return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"
 
 

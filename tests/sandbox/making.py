@@ -1,15 +1,15 @@
 """The description of an attack, and functions that make submissions."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import nbformat
 from conftest import ALL
-from in_kernel import AGENT, REACH
+from in_kernel import REACH
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, own_weights, rewrite
 
@@ -18,6 +18,7 @@ from autograder.course.course import Assignment
 from autograder.imports import ROOT
 from autograder.report.report import questions_of
 
+HOSTILE = Path(__file__).parent / "hostile"
 CANARY = "canary-"  # prefix of every planted secret; the attacks know it, and search for it
 NOTHING, EVERYTHING, NO_SCORE = "", "*", None  # what an attack costs: no points, all, or there is no score at all
 FIRST, SECOND, THIRD, FOURTH, FIFTH, *_ = ((name,) for name in ALL)  # the assignments
@@ -55,15 +56,10 @@ class Place:
             (self.folder / name).write_bytes(own_weights())
         return fill_in(self.assignment.release, self.assignment.instructor)
 
-    def knowing(self, code: str) -> str:
-        """Prefix the code with what its author knows: paths, `tried`, and code that finds the agent if it imports it."""
-        code = code.strip("\n")
-        if re.search(rf"^import\b.*\b({'|'.join(AGENT)})\b", code, re.M):  # the import alone finds no agent
-            code = REACH + code
-        if "tried(" in code:
-            code = TRIED + code
-        known = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
-        return known + code if any(name in code for name in ("COURSE", "REPOSITORY", "PORT")) else code
+    def known(self) -> NotebookNode:
+        """Return the first cell of an attack: paths, a port, `tried`, and code that finds the agent's modules."""
+        places = f"COURSE, REPOSITORY, PORT = {str(self.course)!r}, {str(ROOT)!r}, {self.port}\n"
+        return nbformat.v4.new_code_cell(REACH + TRIED + places)
 
     def submit(self, notebook: NotebookNode | dict[str, Any] | bytes, name: str = "") -> None:
         """Write the file. nbformat.write is not used: it would repair a torn one."""
@@ -125,43 +121,40 @@ def notebook(change: Callable[[NotebookNode, Place], Any], *, solved: bool = Tru
     return make
 
 
-def own_cell(*codes: str, solved: bool = True, later: str = "") -> Maker:
-    """Put own cells after the set-up, and perhaps another one at the end."""
+def coded(name: str, costs: str = NOTHING, states: str = "graded", on: tuple[str, ...] = Attack.on) -> Attack:
+    """Return the attack of the file hostile/NAME.py: a sentence, and cells, whose titles say where they go.
+
+    A cell without a title comes after the set-up. Code goes "in" some answers or in "every function" as their body, and
+    "instead of" an answer, in which RIGHT is the right one. The other answers stay right; if the attack costs everything,
+    there are none.
+    """
+    tries, _, cells = (HOSTILE / f"{name}.py").read_text(encoding="utf-8").partition("\n")
 
     def change(made: NotebookNode, place: Place) -> None:
-        made.cells[2:2] = [nbformat.v4.new_code_cell(place.knowing(code)) for code in codes]
-        made.cells += [nbformat.v4.new_code_cell(later)] * bool(later)
+        own = [place.known()]
+        for cell in jupytext.reads(cells, "py:percent").cells:
+            match cell.metadata.get("title", "").split():
+                case []:
+                    own.append(nbformat.v4.new_code_cell(cell.source))
+                case ["at", "the", "end"]:
+                    made.cells.append(nbformat.v4.new_code_cell(cell.source))
+                case ["instead", "of", replaced]:
+                    right = answer(made, replaced)
+                    right.source = cell.source.replace("RIGHT", right.source)
+                case ["in", *changed]:
+                    functions = [each.name for each in questions_of(place.assignment) if not each.written]
+                    for each in functions if changed == ["every", "function"] else changed:
+                        rewrite(made, each, cell.source)
+        made.cells[2:2] = own
 
-    return notebook(change, solved=solved)
-
-
-def for_nothing(*codes: str) -> Maker:
-    """Put own cells into the unsolved notebook."""
-    return own_cell(*codes, solved=False)
-
-
-def with_bodies(**bodies: str) -> Maker:
-    """Replace the bodies of some functions; the others stay right."""
-    return notebook(lambda made, place: [rewrite(made, name, place.knowing(body)) for name, body in bodies.items()])
-
-
-def in_answers(body: str, *names: str) -> Maker:
-    """Replace the body of some functions, by default of all; the others stay right."""
-
-    def make(place: Place) -> None:
-        chosen = names or [question.name for question in questions_of(place.assignment) if not question.written]
-        with_bodies(**dict.fromkeys(chosen, body))(place)
-
-    return make
+    return Attack(name, tries.strip('"'), notebook(change, solved=costs != EVERYTHING), costs, states, on=on)
 
 
-def answered_by(**codes: str) -> Maker:
-    """Replace the cells of some exercises by this code, in which RIGHT is the right answer; the others stay right."""
+def repeated(source: str, count: int) -> Maker:
+    """Put an own cell after the set-up many times; {number} in its source is the number of the cell."""
 
     def change(made: NotebookNode, place: Place) -> None:
-        for name, code in codes.items():
-            cell = answer(made, name)
-            cell.source = place.knowing(code).replace("RIGHT", cell.source)
+        made.cells[2:2] = [nbformat.v4.new_code_cell(source.format(number=number)) for number in range(count)]
 
     return notebook(change)
 

@@ -29,15 +29,13 @@ from attacks import (
     expected_numbers,
     numbers_in,
     page,
-    row,
     run_all,
 )
 from bs4 import BeautifulSoup
 from conftest import ALL, deep_is_asked, soon
+from making import HOSTILE
 
-from autograder.course.course import Course, Result
 from autograder.course.gradebook import id_in_gradebook
-from autograder.grade.grade import load_assignment
 from autograder.grade.workers import Workers
 from autograder.report.safe_html import MATH
 
@@ -108,15 +106,10 @@ def test_attack_learns_nothing(runs: Runs, attack: Attack, name: str) -> None:
     assert runs(name).leaks(attack.folder) == []
 
 
-def test_attacks_are_told_apart_and_spread() -> None:
-    """Does each attack have a name of its own, each assignment its share of them, and each kind of fair score?"""
-    assert len({attack.folder for attack in ATTACKS} | {*GOOD}) == len({*ONCE}) + len(GOOD) == len(ATTACKS) + len(GOOD)
-    assert {*ONCE} > {*SOON.split()}
-    for name in Attack.on:
-        assert [*ONCE.values()].count(name) >= len(ONCE) // len(Attack.on) - 3
-        assignment = load_assignment(name)
-        scores = {attack.fair_score(assignment) for attack in ATTACKS if name in attack.on}
-        assert {None, 0, sum(automatic_points(assignment).values())} < scores
+def test_attacks_are_told_apart() -> None:
+    """Does each attack have a name of its own, and is each file, and each name of a quick attack, that of an attack?"""
+    assert len({*GOOD, *(attack.folder for attack in ATTACKS)}) == len(ONCE) + len(GOOD) == len(ATTACKS) + len(GOOD)
+    assert {*ONCE} > {*SOON.split()} and {*ONCE} > {path.stem for path in HOSTILE.glob("*.py")}
 
 
 @BY_ASSIGNMENT
@@ -214,54 +207,10 @@ def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) 
         assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=\s]*$", image["src"]), str(image)[:200]
 
 
-@BY_ASSIGNMENT
-def test_class_report_carries_nothing_active(runs: Runs, name: str) -> None:
-    """Does the page for the instructor show hostile names and reasons as text?"""
-    run = runs(name)
-    path = run.course.root / "report" / name / "index.html"
-    soup = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-    assert len(soup.find_all("script")) == 1
-    assert [e for e in soup.find_all(True) if any(key.lower().startswith("on") for key in e.attrs)] == []
-    assert not [
-        link["href"] for link in soup.find_all("a") if re.match(r"\s*(javascript|data|http)", link["href"], re.I)
-    ]
-    for file in ("scores.csv", "mistakes.csv"):
-        text = (path.parent / file).read_text(encoding="utf-8-sig")
-        assert not [line for line in text.splitlines() if line.startswith(("=", "+", "@", "-"))]
-        assert not [place for place, secret in run.canaries.items() if secret in text]
-
-
-def test_page_says_what_came() -> None:
-    """Does the page show a leak, and the real state and score if they differ from the fair ones?"""
-    attack, assignment = (
-        next(attack for attack in ATTACKS if attack.name == "unsolved"),
-        load_assignment(next(iter(ALL))),
-    )
-    came = Result(attack.folder, assignment.name, "crashed", why="canary-1", checks=[{}])
-    run = Run(
-        Course(Path("/nowhere")), assignment, [attack], {"home": "canary-1"}, {attack.folder: came}, {attack.folder: 7}
-    )
-    assert row(attack, run).endswith(f"| {assignment.name} | crashed | 7 | 0 | home |")
-    run.results.clear()
-    assert row(attack, run).endswith(f"| {assignment.name} | NO STATE | – | 0 | none |")
-
-
 @pytest.mark.deep
 @pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
 def test_page_of_the_book_says_what_the_run_gave(runs: Runs) -> None:
-    """Is book/attacks.md the result of this run, except for the choice among fair states?"""
-
-    def with_any_fair_state(text: str) -> str:
-        for attack in ATTACKS:
-            fair = "|".join(attack.fair_states)
-            text = re.sub(
-                rf"(?m)^(\| {re.escape(attack.name)} \| .* \| )({fair})( \| [^|]* \| [^|]* \| [^|]* \|)$",
-                r"\1fair\3",
-                text,
-            )
-        return text
-
-    text = page({name: runs(name) for name in ALL})
-    assert PAGE.exists() and with_any_fair_state(PAGE.read_text(encoding="utf-8")) == with_any_fair_state(text), (
+    """Is book/attacks.md the result of this run?"""
+    assert PAGE.read_text(encoding="utf-8") == page({name: runs(name) for name in ALL}), (
         'run "python tests/sandbox/attacks.py --write"'
     )

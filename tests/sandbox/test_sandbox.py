@@ -39,15 +39,6 @@ def secrets() -> Iterator[list[Path]]:
         yield [folder / "gradebook.db" for folder in folders]
 
 
-def test_sandbox_runs_cells(kernel: Kernel) -> None:
-    """Does an ordinary cell work in the sandbox, with NumPy, PyTorch, einops, which Colab has, and a figure?"""
-    check_sandbox()
-    source = "import einops, numpy as np, torch\nprint(json.dumps(float(np.ones(3).sum() + torch.ones(2).sum())))"
-    assert told(kernel, source) == 5
-    outputs = kernel.run_cell("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);\nplt.show()")
-    assert "image/png" in outputs[-1].data
-
-
 def test_sandbox_has_no_network(kernel: Kernel) -> None:
     """Is a server of the host out of a cell's reach, through loopback and through an abstract socket?"""
     for family, place in (("AF_INET", ("127.0.0.1", 0)), ("AF_UNIX", f"\0autograder-{os.getpid()}")):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from making import FIRST, NO_SCORE, Attack, Place, in_answers, in_words, notebook, own_cell
+from making import FIRST, NO_SCORE, Attack, Place, coded, in_words, notebook
 from nbformat import NotebookNode
 from sample_class import strip_cells
 
@@ -172,29 +172,8 @@ FILES = (
         "Writes text that a Markdown parser needs hours to read.",
         in_words("\\begin{a}" * 60_000 + "[^" * 60_000),
     ),
-    Attack(
-        "active-outputs",
-        "Shows scripts as text, HTML, SVG, LaTeX, Markdown, JavaScript, errors and ANSI sequences.",
-        own_cell(r"""
-from IPython.display import HTML, SVG, Javascript, Latex, Markdown, display
-script = "<script>alert(1)</script><img src=x onerror=alert(1)>"
-print(script, "\x1b[31mred\x1b]0;title\x07\x1b[2J\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07")
-for kind in (HTML, Markdown, Latex, Javascript):
-    display(kind(script))
-display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"))
-display({"text/plain": script, "application/javascript": "alert(1)"}, raw=True, metadata={"image/png": {"width": script}})
-raise type(script, (Exception,), {})(script + "\x1b[31m" + script)
-"""),
-    ),
-    Attack(
-        "active-error",
-        "Raises an error whose text is a script and a table.",
-        in_answers(
-            "raise ValueError('<script>alert(1)</script>|x|`y`\\n# [z](javascript:alert(1)) \\x1b[31m')", "softmax"
-        ),
-        "softmax",
-        on=FIRST,
-    ),
+    coded("active-outputs"),
+    coded("active-error", "softmax", on=FIRST),
 )
 
 

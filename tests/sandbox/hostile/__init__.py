@@ -1,1 +1,0 @@
-"""Hostile and broken submissions, by kind."""
