@@ -18,7 +18,6 @@ from attention_tests.run import silent_tests_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_grade
-from autograder.files import writable
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
@@ -27,7 +26,6 @@ from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
-MAX_TRIALS = 4  # other definitions of an answer that are tried
 MAX_NAMED = 5  # cells that a message names
 
 
@@ -105,22 +103,14 @@ class Judge:
 
     def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
-        counts, lost = self.student.chosen.get(name), len(self.student.lost)
-        others = [each for each in self.student.met if name in each.defines and each.number != counts]
-        for other in others[-MAX_TRIALS:] if name not in self.questions else ():
-            self.end_process()
-            self.student.chosen |= {name: other.number}
-            passes = self._run(cell)[1] is None
-            self.student.chosen |= {name: counts}
-            if passes:
-                which = f"the one in the cell that begins with `{_first_line(other)}` passes it"
-                self.questions[name] = (
-                    f"{name} is defined twice. The definition that counts fails a test, and {which}. Which one counts?"
-                )
-                break
-        if others:
-            self.end_process()
-            del self.student.lost[lost:]  # what a definition that does not count has done
+        if not self.student.other_definitions(name):
+            return
+        lost = len(self.student.lost)
+        if name not in self.questions:
+            question = self.student.which_counts(name, lambda: self._run(cell)[1] is None)
+            self.questions |= {name: question} if question else {}
+        self.end_process()
+        del self.student.lost[lost:]  # what a definition that does not count has done
 
     def close(self) -> None:
         """End all kernels."""
@@ -211,13 +201,9 @@ def _defines(statement: ast.stmt, reserved: set[str]) -> bool:
 
 def _message_about(cells: list[Cell]) -> str:
     """Say which cells may have made tests fail, by their first lines, which a student recognises."""
-    lines = [f"`{_first_line(cell)}`" for cell in cells[:MAX_NAMED]] + ["…"] * (len(cells) > MAX_NAMED)
+    lines = [f"`{cell.first_line}`" for cell in cells[:MAX_NAMED]] + ["…"] * (len(cells) > MAX_NAMED)
     which = "The cell that begins with" if len(cells) == 1 else "One of the cells that begin with"
     return (
         f"{which} {', '.join(lines)} changed Python, a library, or a name that answers use. "
         "Answers that failed were judged without such changes."
     )
-
-
-def _first_line(cell: Cell) -> str:
-    return writable(next(line.strip()[:80] for line in cell.source.splitlines() if line.strip()))

@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.files import writable
 from autograder.grade.budget import Budget
 from autograder.grade.newer_python import OUR_PYTHON, newer_python
 from autograder.missing import missing_in, without_missing
@@ -18,6 +19,7 @@ from autograder.sandbox.host.kernel import Kernel, KernelLost
 from autograder.sandbox.host.limits import Limits
 
 MAX_LEFT_OUT = 50  # failed imports, and lines for IPython, without which their cells run again
+MAX_TRIALS = 4  # other definitions of an answer that are tried
 MAX_NAMES = 1000  # names that failed cells would have defined; a message says why they are missing
 CODE = (".py", ".ipynb")
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
@@ -37,6 +39,11 @@ class Cell:
     number: int = 0  # its place among the cells of the notebook
     defines: tuple[str, ...] = ()  # the answers that it defines
     once: bool = False  # a fresh kernel does not replay it
+
+    @property
+    def first_line(self) -> str:
+        """The first line, by which a student recognises the cell."""
+        return writable(next(line.strip()[:80] for line in self.source.splitlines() if line.strip()))
 
     def run(self, kernel: Kernel, seconds: float, chosen: dict[str, int]) -> list[NotebookNode]:
         """Run the cell, and return its outputs. See `Session.chosen`, which only a test uses."""
@@ -154,6 +161,27 @@ class Session:
         Even on a busy machine, a call that ends its process needs no more than the shorter time.
         """
         return seconds if self.losses < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
+
+    def other_definitions(self, name: str) -> list[Cell]:
+        """Return the last cells that define an answer, but whose definition does not count."""
+        return [each for each in self.met if name in each.defines and each.number != self.chosen.get(name)][
+            -MAX_TRIALS:
+        ]
+
+    def which_counts(self, name: str, passes: Callable[[], bool]) -> str:
+        """Return the question which definition of an answer counts, if a failed test passes with another one; else ""."""
+        counts = self.chosen.get(name)
+        for other in self.other_definitions(name):
+            self.end_test()
+            self.chosen |= {name: other.number}
+            found = passes()
+            self.chosen |= {name: counts}
+            if found:
+                which = f"the one in the cell that begins with `{other.first_line}` passes it"
+                return (
+                    f"{name} is defined twice. The definition that counts fails a test, and {which}. Which one counts?"
+                )
+        return ""
 
     def begin_test(self) -> None:
         """Set the time that the calls of a test share."""

@@ -1,5 +1,6 @@
 """Check a notebook before it is submitted: run the grader's repair and the visible tests, and report in words."""
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from autograder.files import MAX_BYTES, MAX_FILE, Unreadable, read_plain_file
 from autograder.grade.repair import repair_notebook
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
+from autograder.judge.mistake import compiled
 from autograder.notebooks import read_notebook
 from autograder.recognition import answers_in, names_held, names_in
 from autograder.sandbox.host.limits import Limits
@@ -64,16 +66,20 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Preview:
         data = file.read(MAX_BYTES)
     assignment, release = matching_release(data, exercises)
     repaired = repair_notebook(data, release, release)
-    results, left_out = _run_notebook(repaired.notebook, sandboxed)
+    results, left_out, questions = _run_notebook(repaired.notebook, sandboxed)
     results += [
         (name, _check_file(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()
     ]
-    return Preview(assignment, repaired.receipt + left_out, results, repaired.questions)
+    return Preview(assignment, repaired.receipt + left_out, results, repaired.questions + questions)
 
 
-def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str]]:
-    """Run every cell, and then the visible tests; return a message about each, and the statements that were left out."""
-    results, session = [], Session(Limits(), sandboxed)
+def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    """Run every cell, and then the visible tests.
+
+    Returns:
+        A message about each, the statements that were left out, and what the grader would ask a person.
+    """
+    results, questions, session = [], [], Session(Limits(), sandboxed)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     defined, session.chosen = answers_in(cells)
     for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
@@ -88,10 +94,16 @@ def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[s
         if is_test(cell) and not is_grade(cell):
             if error or LEFT_OUT not in printed:
                 results.append((name.removeprefix("test_"), error))
+            for answer in compiled(cell.source, name).co_names if error else ():
+                questions.append(session.which_counts(answer, partial(_passes, session, cell.source)))
         elif error not in ("", BARE) and name != "setup":
             results.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
     session.close()
-    return results, session.left_out
+    return results, session.left_out, list(filter(None, questions))
+
+
+def _passes(session: Session, test: str) -> bool:
+    return not _error_in(session.show(test))
 
 
 def _error_in(outputs: list[NotebookNode]) -> str:
