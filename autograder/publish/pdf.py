@@ -1,21 +1,16 @@
-"""Print the built book as a PDF: the machine's Chromium prints all pages as one document.
-
-A browser cannot tell the page number of a place, so the book is printed again until its page numbers are right.
-"""
+"""Print the built book as a PDF: the machine's Chromium prints all pages as one document."""
 
 import io
 import json
 import logging
 import os
-import re
 import subprocess
 import tempfile
 from html import escape
 from pathlib import Path
 
 import matplotlib
-from bs4 import BeautifulSoup, Tag
-from pypdf import PdfReader, PdfWriter
+from pypdf import PdfWriter
 from pypdf.generic import NameObject, TextStringObject
 
 from autograder.files import write_atomically
@@ -24,8 +19,6 @@ from autograder.progress import Progress
 from autograder.publish.articles import Article, OneFile, read_articles, title_page
 from autograder.publish.book import BookError, find_browser
 
-TIMES = 4  # print at most this often; after that, the page numbers no longer change
-TARGET = re.compile(r' data-at="([^"]+)">\d+<')
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
 FACES = {  # Matplotlib brings these fonts, so that every machine prints the same pages
     "STIXGeneral.ttf": "Book",
@@ -55,34 +48,24 @@ def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = 
     """
     browser = find_browser()
     book = read_articles(root, solutions, progress)
-    page = one_page(book)
     target = root / "_build" / "html" / book.file_name("pdf")
     with tempfile.TemporaryDirectory(prefix="print-", dir=root / "_build") as folder:
         source, printed = root / "_build" / "one_file.html", Path(folder, "book.pdf")
-        for time in range(1, TIMES + 1):
-            progress("printed", time - 1, TIMES)
-            source.write_text(page, encoding="utf-8")
-            run_browser(browser, source, printed, folder)
-            before, page = page, with_numbers(page, numbers_of_pages(printed))
-            if page == before:
-                break
-        progress("printed", TIMES, TIMES)
+        source.write_text(one_page(book), encoding="utf-8")
+        progress("printed", 0, 1)
+        run_browser(browser, source, printed, folder)
+        progress("printed", 1, 1)
         titles = [title for each in book.articles for title in (each.title, *(title for _, title in each.sections()))]
         write_atomically(target, with_titles(printed, titles))
     return target
 
 
 def one_page(book: OneFile) -> str:
-    """Return the book as one page for a browser, without page numbers yet."""
+    """Return the book as one page for a browser."""
     faces = "".join(
         f'@font-face {{ src: url("{(FONTS / name).as_uri()}"); font-family: {face} }}\n' for name, face in FACES.items()
     )
     heads = "".join(map(head_of, book.articles))
-    for article in book.articles:
-        for each in article.content.select('a[href^="#"]'):
-            if leads_elsewhere(each, article):
-                note = f' <span class="at">(p.\xa0{number_of(each["href"][1:])})</span>'
-                each.insert_after(BeautifulSoup(note, "html.parser"))
     articles = "\n".join(article.html() for article in book.articles)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -108,19 +91,8 @@ def contents_of(article: Article) -> str:
     part = f'<p class="part">{escape(article.part)}</p>' if article.part else ""
     places = [(article.name, article.title, "chapter"), *((*section, "section") for section in article.sections())]
     return part + "".join(
-        f'<p class="{kind}"><a href="#{place}">{escape(title)}</a> {number_of(place)}</p>\n'
-        for place, title, kind in places
+        f'<p class="{kind}"><a href="#{place}">{escape(title)}</a></p>\n' for place, title, kind in places
     )
-
-
-def leads_elsewhere(link: Tag, article: Article) -> bool:
-    """Whether a link leads to another page of the book. A reader of the printed book has to find that page."""
-    return not link.find_parent(class_="bibtex-citation") and link["href"][1:].partition(".")[0] != article.name
-
-
-def number_of(place: str) -> str:
-    """Return the element that will hold the page number of a place."""
-    return f'<span class="number" data-at="{place}">000</span>'
 
 
 def run_browser(browser: str, source: Path, target: Path, folder: str) -> None:
@@ -147,15 +119,3 @@ def with_titles(printed: Path, titles: list[str]) -> bytes:
             entry[NameObject("/Title")] = TextStringObject(title)
     writer.write(written)
     return written.getvalue()
-
-
-def with_numbers(page: str, numbers: dict[str, int]) -> str:
-    """Return the book with its page numbers filled in."""
-    return TARGET.sub(lambda match: f' data-at="{match[1]}">{numbers[match[1]]}<', page)
-
-
-def numbers_of_pages(path: Path) -> dict[str, int]:
-    """Return the page number of each link target in a PDF."""
-    reader = PdfReader(path)
-    places = reader.named_destinations
-    return {name.lstrip("/"): reader.get_destination_page_number(place) + 1 for name, place in places.items()}

@@ -192,7 +192,7 @@ def is_embedded(font: dict) -> bool:
 
 
 def look_into_pdf(path: Path, book: OneFile) -> list[str]:
-    """Check a PDF's outline, numbers, links and fonts; return the text of its pages."""
+    """Check a PDF's outline, contents, links and fonts; return the text of its pages."""
     reader = PdfReader(path)
     letters: Counter[float] = Counter()  # numbers of letters by their size in points
 
@@ -208,26 +208,23 @@ def look_into_pdf(path: Path, book: OneFile) -> list[str]:
     for article in book.articles:
         title = " ".join(article.title.split())
         assert title in texts[outline[title] - 1]
-        assert f"{title} {outline[title]}" in contents, title
+        assert title in contents
     assert all(is_embedded(font) for page in reader.pages for font in fonts_of(page))
     places = reader.named_destinations.keys()
     actions = [each.get_object() for page in reader.pages for each in page.get("/Annots", [])]
     inner = [f"/{each['/Dest']}".replace("//", "/") for each in actions if "/Dest" in each]
     assert inner and set(inner) <= places
-    assert "000" not in contents
     return texts
 
 
 def test_pdf_is_whole(root: Path) -> None:
-    """Is each page of a small book printed, with page numbers for contents and links?"""
+    """Is each page of a small book printed, with its title and its number?"""
     texts = look_into_pdf(print_book(root), read_articles(root))
     # The foot has the number. The title page has no head and no foot.
     heads = ["", "Introduction ", "1. Rows ", "Exercise 1 "]
     assert all(text.startswith(f"{head}{number} ") for number, (head, text) in enumerate(zip(heads, texts[1:]), 2))
-    assert "Begin with sums of rows (p. 4)" in texts[2]
     assert "1. Rows" in texts[3] and "drawn" in texts[3]
-    assert "(p." not in texts[3]
-    assert "Go back to rows (p. 4)" in texts[4]
+    assert "Go back to rows" in texts[4]
 
 
 def test_no_browser_is_said_before_the_book_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,9 +260,6 @@ def test_the_book_as_one_file(solutions: bool) -> None:
     assert len(texts) > 150
     whole = letters_of("".join(texts))
     for article in book.articles:
-        words = max(
-            article.content.find_all("p")[-1].find_all(string=True), key=len
-        )  # paper adds page numbers to links
-        assert letters_of(words)[-25:] in whole, article.name
+        assert letters_of(article.content.find_all("p")[-1].text)[-25:] in whole, article.name
     assert not re.findall(r"\\(?:frac|sqrt|sum|text|mathbb|begin|left)\b", " ".join(texts))
     assert ("Solution: self_attention" in " ".join(texts)) is solutions
