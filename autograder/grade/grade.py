@@ -19,7 +19,7 @@ from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
-from autograder.grade.task import Job, Task
+from autograder.grade.task import Job, Task, not_graded
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
@@ -272,17 +272,13 @@ def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], 
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, fields in here.run(call, {name: (GRADE_ONE, task, job) for name, job in jobs.items()}):
             if isinstance(fields, ProcessExpired):
-                fields = _not_graded("The grader's process was killed twice while it graded this submission.")
+                fields = not_graded("The grader's process was killed twice while it graded this submission.")
             elif isinstance(fields, TimeoutError):
                 why = f"The grader was not done with this submission after {here.seconds:.0f} s."
                 question = f"{why} Open it: is it longer than the others, and whose are the words?"
                 fields = {"state": "timed out", "why": why, "questions": [question]}
             elif isinstance(fields, Exception):
-                fields = _not_graded(f"The grader failed, not the submission: {fields!r}")
+                fields = not_graded(f"The grader failed, not the submission: {fields!r}")
             yield name, fields
 
     return run_all
-
-
-def _not_graded(why: str) -> dict[str, Any]:
-    return {"state": "not graded", "why": why}

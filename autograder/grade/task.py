@@ -31,3 +31,8 @@ class Job:
     may_match_book_weights: bool = (
         False  # whether the files may be the book's own weights, as in the proof of the checks
     )
+
+
+def not_graded(why: str) -> dict[str, Any]:
+    """Return the fields of a result that the grader owes; the submission is graded the next time."""
+    return {"state": "not graded", "why": why}
