@@ -144,10 +144,10 @@ class Cluster:
                     del at[worker]
                     result.cancel()
                     losses[name] += 1
-                    waiting.append(name)
                     log.warning("The worker %s was lost while it graded %s.", worker, name)
-                    if losses[name] == MAX_LOSSES:
-                        waiting.pop()
+                    if losses[name] < MAX_LOSSES:
+                        waiting.append(name)
+                    else:
                         yield name, not_graded(f"{MAX_LOSSES} workers were lost on this submission.")
                 elif result.done():
                     del at[worker]
@@ -162,7 +162,7 @@ class Cluster:
     def _fit(self, client: "Client", executor: Executor, left: int) -> list[str]:
         """Return the workers that may grade, and ask those that have joined. Give up if there is none for WAIT_SECONDS."""
         try:
-            found = client.sync(client.scheduler.identity, callback_timeout=CONNECT_SECONDS)["workers"]
+            found = client.sync(client.scheduler.ncores, callback_timeout=CONNECT_SECONDS)
         except OSError as error:
             raise ClusterError(
                 f"The Dask scheduler at {self.address} was lost: {error or 'no answer'}\n"
@@ -170,8 +170,7 @@ class Cluster:
             ) from None
         self.asked = {each: answer for each, answer in self.asked.items() if each in found and not answer.cancelled()}
         for worker in found.keys() - self.asked.keys():
-            given = self.key, self.task, self.versions, found[worker]["nthreads"]
-            self.asked[worker] = _submit(executor, worker, ask, *given)
+            self.asked[worker] = _submit(executor, worker, ask, self.key, self.task, self.versions, found[worker])
         answers = {worker: _answer_of(answer) for worker, answer in self.asked.items() if answer.done()}
         refused = {worker: answer for worker, answer in answers.items() if answer}
         for worker, reason in refused.items() - self.told:
