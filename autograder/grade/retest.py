@@ -105,12 +105,10 @@ class Judge:
         """Ask a person if a test fails, and would pass with another definition of the answer."""
         if not self.student.other_definitions(name):
             return
-        lost = len(self.student.lost)
         if name not in self.questions:
             question = self.student.which_counts(name, lambda: self._run(cell)[1] is None)
             self.questions |= {name: question} if question else {}
         self.end_process()
-        del self.student.lost[lost:]  # what a definition that does not count has done
 
     def close(self) -> None:
         """End all kernels."""

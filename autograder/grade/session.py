@@ -169,13 +169,18 @@ class Session:
         ]
 
     def which_counts(self, name: str, passes: Callable[[], bool]) -> str:
-        """Return the question which definition of an answer counts, if a failed test passes with another one; else ""."""
-        counts = self.chosen.get(name)
+        """Return the question which definition of an answer counts, if a failed test passes with another one; else "".
+
+        What a definition that does not count has done reaches no later test, and no message.
+        """
+        counts, lost = self.chosen.get(name), len(self.lost)
         for other in self.other_definitions(name):
             self.end_test()
             self.chosen |= {name: other.number}
             found = passes()
             self.chosen |= {name: counts}
+            self.end_test()
+            del self.lost[lost:]
             if found:
                 which = f"the one in the cell that begins with `{other.first_line}` passes it"
                 return (
