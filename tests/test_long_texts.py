@@ -3,16 +3,13 @@
 Each text takes hours if a step grows with the square of its length. A process of its own has two minutes for all of them.
 """
 
-import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import numpy as np
 import pytest
-from attention_tests.departure import departure
 from conftest import assignment_of
 from sample_class import fill_in
 
@@ -72,21 +69,6 @@ def read_names(names: list[str]) -> None:
         read_name(name[:60_000], "1_attention")
 
 
-def find_line(parts: int) -> None:
-    """Look for the wrong line in a forged record: each of many changes of a variable was made by long chains of values."""
-    rows = [[2, "f", "x", "part", [], np.arange(9.0).reshape(3, 3) - 0.3, 0]]
-    rows += [[1, "f", f"n{i}", "value", [i] * bool(i), None, 0] for i in range(parts)]
-    for i in range(parts, 2 * parts):
-        rows.append([1, "f", f"v{i}", "value", [parts, i if i > parts else 0], np.arange(9.0).reshape(3, 3) + i, 0])
-    rows += [[1, "f", "x", "part", [2 * parts], np.arange(9.0).reshape(3, 3), 0] for _ in range(parts)]
-    record = {"rows": rows, "returned": len(rows) - 1, "open": [], "items": [], "at": [3, "f", 0], "attributes": []}
-    record |= {"detached": [], "checks": [], "returns": []}
-    case = {"is the output": np.ones((3, 3)) / 7}
-    outcomes = {"arrays": {"output": np.zeros((3, 3))}, "changed": False}, {"arrays": {"output": np.ones((3, 3)) / 7}}
-    with contextlib.suppress(KeyError):  # it gives up; `with_line` then adds no line
-        departure(record, (np.ones((3, 3)),), *outcomes, case)
-
-
 def compare_long(folder: Path) -> None:
     """Compare three students who wrote three megabytes each."""
     assignment, course = assignment_of("1_attention"), Course(folder)
@@ -128,11 +110,6 @@ def test_pages_are_linear() -> None:
 def test_names_of_files_are_read_in_linear_time() -> None:
     """Is any long, repetitive name of a file read?"""
     finishes(read_names, texts() + [begin + "_1" * 30_000 for begin in ("", "LATE_", "a_1_assignsubmission_file_")])
-
-
-def test_search_in_a_forged_record_ends() -> None:
-    """Does the search for the wrong line end, whatever the record says?"""
-    finishes(find_line, 3000)
 
 
 def test_similarity_is_bounded(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from solutions.debugging import candidates_to_try
 
 CODE = re.compile(r"`[^`]*`")
 # The text of an error from Python or a library, up to the next line that we wrote.
-LIBRARY = re.compile(r"(?<=, got )(\w+): .*?(?=\n(?:Line \d|In \w+, line|None of|No value|All known|https)|\Z)", re.S)
+LIBRARY = re.compile(r"(?<=, got )(\w+): .*?(?=\n(?:Line \d|https)|\Z)", re.S)
 NUMBERS = re.compile(r"[-+.\w]*\d[-+.\w]*|\b(nan|inf)\b")
 
 

@@ -25,10 +25,12 @@ from attention_tests.compare import (
     difference,
     fingerprint,
     judge,
+    names_around,
     outcome,
     read_plainly,
 )
-from attention_tests.departure import names_around, recorder_of, with_line
+from attention_tests.line import find_line, values_of, with_line
+from attention_tests.watch import Watch
 
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
@@ -95,9 +97,14 @@ class Exercise:
     given: dict[str, Function] = field(default_factory=dict)
     ask: Function = ask_plainly  # runs next to the answer; see `compare.asked`
     read: Function = read_plainly
-    steps: Callable[..., dict[str, Any]] | None = None  # returns the steps of a case, in order, by their texts
+    has_line: bool = True  # whether the line of a wrong answer is looked for; not if a test trains or counts
     # The kinds of inputs that only the hidden stages try, each with the mistakes that show only there.
     untried: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> str:
+        """The name of the file of answers."""
+        return self.answers.__name__.rpartition(".")[2]
 
     def of_arrays(self, function: Function, *own: Function) -> Function:
         """Return an answer as a function of arrays, wherever it runs.
@@ -143,7 +150,7 @@ class Exercise:
                     "mistakes": _Fingerprints(self, case, expected),
                     "default_mistake": case.default_mistake,
                     "mistake_if_refused": case.mistake_if_refused,
-                    "steps": partial(self.steps, *case.arguments) if self.steps else None,
+                    "right_values": cache(partial(self.right_values, case)) if self.has_line else None,
                 }
             )
         return prepared
@@ -153,6 +160,17 @@ class Exercise:
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
             torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
             return outcome(self.of_arrays(function), case.arguments, self.names)
+
+    def right_values(self, case: Case) -> list[np.ndarray]:
+        """Return the values that the answer and other right answers compute in a case, each once."""
+        answers = {"answer": getattr(self.answers, self.name)} | right_answers_of(self.stem)[self.name]
+        values = []
+        for function in answers.values():
+            if (namespace := names_around(function)) is not None and function is not self.oracle:
+                with Watch(namespace, [*self.given, *self.uses]) as watch:
+                    self.run(function, case)
+                values += values_of(watch.changes)
+        return values
 
     def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
         """Return the prepared cases of all hidden stages."""
@@ -193,14 +211,27 @@ class Exercise:
                         return judge(function_of_arrays, self.names, cases, catalogue.MESSAGES, show=False)
                 except WrongAnswer:
                     pass
-            raise self._with_line(error, function) from None
+            with replaced(function, self.given | self.uses):
+                raise with_line(error, partial(self._find_line, stage, function, seed)) from None
 
-    def _with_line(self, error: WrongAnswer, function: Function) -> WrongAnswer:
-        """If an error names no mistake, try to add the line at which the answer departs from the known steps."""
+    def _find_line(self, stage: str, function: Function, seed: int, case: dict[str, Any]) -> dict[str, Any] | None:
+        """Look for the wrong line in a case like a failed one.
+
+        Its inputs are drawn for this: right values reach the student's process, and decide no points there.
+        """
+        failed = self.stage_cases(stage, seed)
+        place = next(i for i, each in enumerate(failed) if each is case)
+        case = self.stage_cases(stage, zlib.crc32(f"{seed}, to find a line".encode()))[place]
+        like = {
+            "arguments": list(case["arguments"]),
+            "expected": case["expected"],
+            "right_values": case["right_values"](),
+        }
         others = [*self.given, *self.uses]
-        recorder = function.recorder(others) if isinstance(function, Answer) else recorder_of(function, others)
-        with replaced(function, self.given | self.uses):
-            return with_line(error, self.of_arrays(function), self.names, recorder)
+        if isinstance(function, Answer):
+            siblings = [function.sibling(name) for name in self.given]
+            return function.find_line(siblings, self.ask, self.read, self.names, like, others)
+        return find_line((function, *self.given.values()), self.ask, self.read, self.names, like, others)
 
     def failures(self, function: Function, seed: int, *own: Function) -> dict[str, WrongAnswer]:
         """Judge a function by every hidden stage; return the error of each failed stage. Arguments as in `judge_stage`."""

@@ -54,13 +54,13 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 (lines)=
 ## How often the wrong line is named
 
-If a wrong answer fits no entry above, the message shows two lines of the student's own code.
-These are the last line whose value is a known step, and the first line whose value is not a known step.
+If a wrong answer fits no entry above, the message names a line of the student's own code.
+To find it, we run the answer again, and give one variable a value that a right answer computes.
+The first line at which this makes the result right is the line that the message names.
 We can measure how often the message shows the right line, because the line of each mutation is known.
 We used mutations of the book's answers, and of right answers in other styles.
 We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught, but fit no known mistake.
 For {percent_near} % of these, the message shows the right line or the line next to it.
-Some messages name a second line, which set a part of the wrong value; then either line counts.
 If the mutation deleted something, a message that says what is missing counts as right.
 For {percent_elsewhere} %, it shows the line that raised an error, but the mutation is in another line.
 For {percent_wrong} %, it shows a wrong line.

@@ -8,8 +8,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from attention_tests import VERSION
+from attention_tests.line import Known
+from attention_tests.watch import plain
 
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
@@ -17,7 +18,7 @@ from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import mistake_of, number_of
 from autograder.publish.tests_wheel import WHEEL
 
-MAX_STEPS = 300  # in the file, all steps of a case together have at most this many numbers
+MAX_RIGHT = 300  # in the file, the right values of a case together have at most this many numbers
 DECIMALS = 7  # decimals of the numbers in the file: two more than `compare.TOLERANCE` looks at
 SETUP = """#@title Set-up: run this cell first {{ display-mode: "form" }}
 {imports}
@@ -110,6 +111,7 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
     """Return the visible tests of an exercise as plain values: inputs, right results, and each mistake's fingerprint."""
     cases = [dict(case) for case in exercise.visible_cases()]
     for case in cases:
+        case["right_values"] = frozen_right_values(case) if case["right_values"] else None
         case["arguments"] = [
             argument.tolist() if hasattr(argument, "tolist") else argument for argument in case["arguments"]
         ]
@@ -122,22 +124,21 @@ def frozen_tests(exercise: Exercise) -> dict[str, Any]:
         for name in ("default_mistake", "mistake_if_refused"):
             if case[name] is None:
                 del case[name]
-        case["steps"] = frozen_steps(case)
-        if case["steps"] is None:
-            del case["steps"]
     _drop_repeated(cases)
     return {"names": list(exercise.names), "cases": cases}
 
 
-def frozen_steps(case: dict[str, Any]) -> dict[str, list[Any]] | None:
-    """Return the steps of a visible case as plain values; None if they have too many numbers for a notebook."""
-    steps = None if case["steps"] is None or "error" in case["expected"] else case["steps"]()
-    if steps is None:
-        return None
-    steps = {words: step if isinstance(step, tuple) else (step,) for words, step in steps.items()}
-    if sum(np.size(array) for array, *_ in steps.values()) > MAX_STEPS:
-        return None
-    return {words: [_rounded(np.asarray(array).tolist(), 6), *free] for words, (array, *free) in steps.items()}
+def frozen_right_values(case: dict[str, Any]) -> list[Any]:
+    """Return the values that right answers compute in a visible case, as far as there is room, the answer's own first."""
+    if "error" in case["expected"]:
+        return []
+    there = Known(map(plain, [*case["arguments"], *case["expected"]["arrays"].values()]))
+    kept, room = [], MAX_RIGHT
+    for value in case["right_values"]():
+        if value.size <= room and not there.has_value(value, in_order=True):
+            kept.append(_rounded(value.tolist(), 6))
+            room -= value.size
+    return kept
 
 
 def _named(case: dict[str, Any]) -> list[str]:

@@ -4,10 +4,12 @@ The code needs only NumPy.
 """
 
 import base64
+import inspect
 import io
 import sys
 import time
 import traceback
+from types import FunctionType
 
 import numpy as np
 
@@ -21,11 +23,11 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 d
 class WrongAnswer(MessageOnly):
     """The error for a wrong answer. It holds the likely mistake, if one is known, and the failed cases."""
 
-    def __init__(self, text, mistake=None, wrong=(), departure=None, took=0.0):
+    def __init__(self, text, mistake=None, wrong=(), found=None):
         super().__init__(text)
         self.mistake = mistake  # "M6", or None
-        self.wrong, self.took = wrong, took  # the failed cases with their outcomes; seconds for all cases
-        self.departure = departure  # the place where the answer departs from the known steps, if we looked for it
+        self.wrong = wrong  # the failed cases with their outcomes
+        self.found = found  # what `line.find_line` returned, if we looked for the line
 
 
 class Measured(dict):
@@ -40,6 +42,12 @@ def ask_plainly(function, *arguments, **keywords):
 def read_plainly(results, *_arguments):
     """Return results that need no reading."""
     return results
+
+
+def names_around(written):
+    """Return the names of the notebook or file that defines a function or class; None if it is not in this process."""
+    parts = vars(written).values() if isinstance(written, type) else [written]
+    return next((each.__globals__ for each in map(inspect.unwrap, parts) if type(each) is FunctionType), None)
 
 
 def of_one_shape(*arrays):
@@ -85,6 +93,12 @@ def outcome(function, arguments, names):
         text = str(error).partition("\nException raised from")[0]  # PyTorch's own calls in C++ may follow
         return {"error": kind, "text": f"{text}{place_of(error)}", "unwritten": unwritten(error)}
     return {"arrays": dict(zip(names, arrays)), "changed": not all(map(np.array_equal, arguments, given))}
+
+
+def timed(run, *arguments):
+    """Return the outcome of a run, with the seconds that it took."""
+    begun = time.perf_counter()
+    return run(*arguments) | {"took": time.perf_counter() - begun}
 
 
 def place_of(error):
@@ -196,9 +210,7 @@ def wrong_in(right, mine):
 
 def judge(function, names, cases, messages, show=True, book=""):
     """Raise a WrongAnswer if the function is wrong in a case. Name the first such case, and the likely mistake."""
-    begun = time.perf_counter()
-    got = [outcome(function, case["arguments"], names) for case in cases]
-    took = time.perf_counter() - begun
+    got = [timed(outcome, function, case["arguments"], names) for case in cases]
     texts = [difference(g, case["expected"], show) for g, case in zip(got, cases)]
     tried = list(zip(cases, got, map(fingerprint, got), texts))
     for case, mine, prints, text in tried:
@@ -214,7 +226,7 @@ def judge(function, names, cases, messages, show=True, book=""):
             text = (f"{messages[mistake]}\n" if mistake else "") + f"{case['name']}: {text}{link}"
             if show and "arrays" in mine and "arrays" in case["expected"]:
                 draw(text, mine["arrays"], case["expected"]["arrays"])
-            raise WrongAnswer(text, mistake, [(c, g) for c, g, _, t in tried if t], None, took)
+            raise WrongAnswer(text, mistake, [(c, g) for c, g, _, t in tried if t])
 
 
 def fitting(case, mine, prints, tried, names):

@@ -3,11 +3,12 @@
 import importlib
 import json
 import sys
+from functools import partial
 from importlib.resources import files
 
 from attention_tests import VERSION
 from attention_tests.compare import UNWRITTEN, WrongAnswer, asked, judge
-from attention_tests.departure import recorder_of, with_line
+from attention_tests.line import find_line, with_line
 from attention_tests.overwritten import overwritten
 
 
@@ -42,8 +43,9 @@ def silent_tests_of(stem):
             name: The name of the exercise.
             written: The answer, and what else its test needs.
         """
-        exercise, passed[name], function = exercises[name], "–", None
+        exercise, passed[name] = exercises[name], "–"
         ask, *read = map(_found, exercise["ask"])
+        others = [each for each in frozen["answers"] if each != name]
         try:
             function = asked(ask, *read, *written) if read else ask(*written)  # a student's test is judged at once
             judge(function, exercise["names"], exercise["cases"], frozen["messages"], book=frozen["book"])
@@ -53,8 +55,8 @@ def silent_tests_of(stem):
             said = overwritten(written, sys._getframe(1).f_globals, libraries, frozen["answers"])
             if said:
                 raise WrongAnswer(f"{said}\n{error}", getattr(error, "mistake", None)) from None
-            recorder = recorder_of(written[0], [each for each in frozen["answers"] if each != name])
-            raise with_line(error, function, exercise["names"], recorder) from None
+            find = partial(find_line, written, ask, *read, exercise["names"], left_alone=others)
+            raise with_line(error, find) from None
         passed[name] = "✓"
         print(f"{name} passes the visible tests. {exercise['untried']}".rstrip())
         shown = [f"{each} {mark}" for each, mark in passed.items() if mark == "✓" or not exercises[each]["bonus"]]

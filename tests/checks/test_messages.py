@@ -45,7 +45,7 @@ def test_command_prints_messages_of_real_checks(monkeypatch: pytest.MonkeyPatch)
     texts = [part.split("\n", 1)[1] for part in shown.split("\n## ")[1:]]
     assert len(texts) > 10 and too_long([Message("softmax", "", text) for text in texts]) == {}
     assert sum(text.startswith("M6 (") for text in texts) == 1
-    assert "softmax: not written yet." in shown and re.search(r"^Line \d+: ", shown, re.M)
+    assert "softmax: not written yet." in shown and re.search(r"^Line \d+ of softmax", shown, re.M)
 
 
 @pytest.mark.deep

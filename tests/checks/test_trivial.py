@@ -98,7 +98,7 @@ EXERCISES = {f"{stem}.{name}": each for stem in ALL.values() for name, each in e
 def unnamed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Judge without searching names of mistakes and wrong lines, which takes longest."""
     monkeypatch.setattr(exercise, "_Fingerprints", lambda *_: {})
-    monkeypatch.setattr(Exercise, "_with_line", lambda self, error, function: error)
+    monkeypatch.setattr(exercise, "with_line", lambda error, find: error)
     Exercise.stage_cases.cache_clear()
     yield
     Exercise.stage_cases.cache_clear()

@@ -30,8 +30,6 @@ sys.path[:0] = [
     *(str(ROOT / "tests" / part) for part in (".", "checks", "lms", "report", "sandbox")),
 ]
 
-import torch
-from attention_tests import departure, recorder
 from bs4 import BeautifulSoup
 from conftest import ALL, assignment_of
 from damage import CHANGES, arrives, changed, others_of
@@ -43,7 +41,7 @@ from autograder.grade.grade import grade
 from autograder.grade.repair import OtherAssignment, repair_notebook
 from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
-from autograder.judge.line_measure import mutations_with_lines
+from autograder.judge.line_measure import mutations_with_lines, the_same_on_each_machine
 from autograder.report.feedback import write_feedback
 
 FOLDER = Path(__file__).parent
@@ -67,7 +65,7 @@ def functions_of(stem: str, each: Exercise) -> Iterator[tuple[str, Function]]:
 def verdicts(stem: str, names: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield a line for each function and test that refuses it; a line without a test for a function that passes all."""
     assignment = next(name for name, own in ALL.items() if own == stem)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _the_same_each_time():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), the_same_on_each_machine():
         warnings.simplefilter("ignore")
         for each in exercises_of(stem).values():
             if names and each.name not in names:
@@ -76,19 +74,6 @@ def verdicts(stem: str, names: tuple[str, ...] = ()) -> Iterator[str]:
                 said = dict(_said(assignment, each, function))
                 for test, text in said.items() or [("passes", "")]:
                     yield _line(each.name, name, test, text)
-
-
-@contextlib.contextmanager
-def _the_same_each_time() -> Iterator[None]:
-    """Let no message depend on the speed of the machine, or on what memory held before."""
-    kept = departure.MAX_TOOK, recorder.MAX_SECONDS
-    departure.MAX_TOOK = recorder.MAX_SECONDS = 1000.0
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills new tensors, such as torch.empty, with NaN
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
-        departure.MAX_TOOK, recorder.MAX_SECONDS = kept
 
 
 def _said(assignment: str, each: Exercise, function: Function) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The exercises of assignment 1_attention: softmax, attention, self_attention, attention_backward, online_softmax."""
 
-from autograder.checks.attention import cases, stand_ins, steps
+from autograder.checks.attention import cases, stand_ins
 from autograder.checks.attention.mistakes import MISTAKES
 from autograder.checks.attention.oracles import (
     oracle_attention_backward,
@@ -14,7 +14,6 @@ SOFTMAX = Exercise(
     name="softmax",
     names=("weights",),
     oracle=stand_ins.softmax,
-    steps=steps.softmax,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -28,7 +27,6 @@ ATTENTION = Exercise(
     name="attention",
     names=("output", "weights"),
     oracle=stand_ins.attention,
-    steps=steps.attention,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -45,7 +43,6 @@ SELF_ATTENTION = Exercise(
     name="self_attention",
     names=("output", "weights"),
     oracle=oracle_self_attention,
-    steps=steps.self_attention,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -61,7 +58,6 @@ ATTENTION_BACKWARD = Exercise(
     name="attention_backward",
     names=("grad_queries", "grad_keys", "grad_values"),
     oracle=oracle_attention_backward,
-    steps=steps.attention_backward,
     answers=answers,
     known=MISTAKES,
     stages={
@@ -78,7 +74,6 @@ ONLINE_SOFTMAX = Exercise(
     name="online_softmax",
     names=("largest", "total", "mixed"),
     oracle=oracle_online_softmax,
-    steps=steps.online_softmax,
     answers=answers,
     known=MISTAKES,
     stages={"values": cases.online_value_cases, "hidden": cases.online_hidden_cases},

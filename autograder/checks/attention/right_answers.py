@@ -29,7 +29,7 @@ def hide(scores: Array, mask: Array | None) -> Array:
 
 def softmax_in_loops(scores, axis=-1):
     moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
-    weights = np.empty_like(moved)
+    weights = np.zeros_like(moved)
     for index in np.ndindex(moved.shape[:-1]):
         row = moved[index]
         exponentials = [np.exp(score - max(row)) for score in row]

@@ -34,6 +34,7 @@ class Program(ExerciseInTorch):
     """A program that students get with a fault."""
 
     fault: str = ""  # the name of a mistake
+    has_line: bool = False  # to find it is the exercise
 
 
 def program(name, fault, names, ask, arguments, sizes, visible):
@@ -325,6 +326,7 @@ TEST_ATTENTION = ExerciseInTests(
     known=MISTAKES,
     stages={str(share): lambda rng: [] for share in (40, 60, 70, 80, 85, 90, 95, 100)},
     visible=lambda rng: [],  # the visible test uses the candidates in the notebook
+    has_line=False,
     untried={"the 73 wrong attention functions that count": ("M86",)},
 )
 

@@ -8,7 +8,7 @@ from functools import partial
 from attention_tests import encoder as asks
 from attention_tests import repair
 
-from autograder.checks.encoder import cases, oracles, stand_ins, steps
+from autograder.checks.encoder import cases, oracles, stand_ins
 from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import encoder as answers
@@ -17,7 +17,6 @@ judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 
 LAYER_NORM = judged(
     name="LayerNorm",
-    steps=steps.layer_norm,
     names=(),
     oracle=stand_ins.LayerNorm,
     stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
@@ -28,7 +27,6 @@ LAYER_NORM = judged(
 
 FEED_FORWARD = judged(
     name="FeedForward",
-    steps=steps.feed_forward,
     names=(),
     oracle=stand_ins.FeedForward,
     stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
@@ -39,7 +37,6 @@ FEED_FORWARD = judged(
 
 ENCODER_BLOCK = judged(
     name="EncoderBlock",
-    steps=steps.encoder_block,
     names=(),
     oracle=stand_ins.EncoderBlock,
     stages={
@@ -56,7 +53,6 @@ ENCODER_BLOCK = judged(
 
 ENCODER = judged(
     name="Encoder",
-    steps=steps.encoder,
     names=(),
     oracle=oracles.Encoder,
     stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
@@ -78,12 +74,12 @@ REPAIR = judged(
     visible=cases.repair_visible,
     ask=repair.ask_repair,
     read=repair.read_repair,
+    has_line=False,
     given={"BrokenBlock": repair.BrokenBlock},
 )
 
 ROPE = judged(
     name="rope",
-    steps=steps.rope,
     names=(),
     oracle=oracles.rope,
     stages={"values": cases.rope_values, "axes": cases.rope_axes},

@@ -51,7 +51,7 @@ def rope_by_matrices(x, positions, base=10_000.0):
 def rope_written_into(x, positions, base=10_000.0):
     if x.size(-1) % 2:
         raise ValueError("pairs")
-    result, width = torch.empty_like(x), x.size(-1)
+    result, width = torch.zeros_like(x), x.size(-1)
     for pair in range(0, width, 2):
         angle = positions * base ** (-pair / width)
         result[..., pair] = x[..., pair] * torch.cos(angle) - x[..., pair + 1] * torch.sin(angle)

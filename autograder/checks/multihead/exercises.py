@@ -15,9 +15,8 @@ from attention_tests.multihead import (
     read_tensors,
 )
 
-from autograder.checks.multihead import cases, oracles, stand_ins, steps
+from autograder.checks.multihead import cases, oracles, stand_ins
 from autograder.checks.multihead.mistakes import MISTAKES
-from autograder.checks.steps import no_steps
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import multihead as answers
 
@@ -26,7 +25,6 @@ judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 ALL = (
     judged(
         name="matmul",
-        steps=no_steps,
         names=("product",),
         oracle=oracles.matmul,
         stages={"values": cases.matmul},
@@ -36,7 +34,6 @@ ALL = (
     ),
     judged(
         name="matmul_transposed",
-        steps=no_steps,
         names=("product",),
         oracle=oracles.matmul_transposed,
         stages={"values": cases.matmul_transposed},
@@ -46,7 +43,6 @@ ALL = (
     ),
     judged(
         name="batched_trace",
-        steps=no_steps,
         names=("trace",),
         oracle=oracles.batched_trace,
         stages={"values": cases.batched_trace},
@@ -56,7 +52,6 @@ ALL = (
     ),
     judged(
         name="pairwise_dot",
-        steps=no_steps,
         names=("product",),
         oracle=oracles.pairwise_dot,
         stages={"values": cases.pairwise_dot},
@@ -66,7 +61,6 @@ ALL = (
     ),
     judged(
         name="bilinear",
-        steps=steps.bilinear,
         names=("product",),
         oracle=oracles.bilinear,
         stages={"values": cases.bilinear},
@@ -76,7 +70,6 @@ ALL = (
     ),
     judged(
         name="split_heads",
-        steps=no_steps,
         names=("heads",),
         oracle=stand_ins.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
@@ -86,7 +79,6 @@ ALL = (
     ),
     judged(
         name="merge_heads",
-        steps=no_steps,
         names=("tokens",),
         oracle=stand_ins.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},
@@ -96,7 +88,6 @@ ALL = (
     ),
     judged(
         name="attend",
-        steps=steps.attend,
         names=("output", "weights"),
         oracle=stand_ins.attend,
         stages={
@@ -112,7 +103,6 @@ ALL = (
     ),
     judged(
         name="MultiHeadAttention",
-        steps=steps.multi_head_attention,
         names=(),
         oracle=oracles.MultiHeadAttention,
         stages={

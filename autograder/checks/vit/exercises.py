@@ -5,8 +5,7 @@ from functools import partial
 from attention_tests import vit as asks
 from attention_tests import vit_measures
 
-from autograder.checks.steps import no_steps
-from autograder.checks.vit import cases, oracles, stand_ins, steps
+from autograder.checks.vit import cases, oracles, stand_ins
 from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
@@ -15,7 +14,6 @@ judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 
 PATCHIFY = judged(
     name="patchify",
-    steps=no_steps,
     names=(),
     oracle=stand_ins.patchify,
     stages={
@@ -30,7 +28,6 @@ PATCHIFY = judged(
 
 PATCH_EMBEDDING = judged(
     name="PatchEmbedding",
-    steps=steps.patch_embedding,
     names=(),
     oracle=stand_ins.PatchEmbedding,
     stages={
@@ -46,7 +43,6 @@ PATCH_EMBEDDING = judged(
 
 VIT = judged(
     name="ViT",
-    steps=steps.vit,
     names=(),
     oracle=oracles.TorchvisionViT,
     stages={
@@ -71,6 +67,7 @@ TRAIN_EPOCH = judged(
     visible=cases.train_visible_cases,
     ask=vit_measures.ask_training,
     read=asks.read_training,
+    has_line=False,
 )
 
 EVALUATE = judged(
@@ -81,11 +78,11 @@ EVALUATE = judged(
     visible=cases.evaluate_visible_cases,
     ask=vit_measures.ask_evaluation,
     read=asks.read_evaluation,
+    has_line=False,
 )
 
 ROLLOUT = judged(
     name="attention_rollout",
-    steps=steps.attention_rollout,
     names=(),
     oracle=oracles.oracle_rollout,
     stages={

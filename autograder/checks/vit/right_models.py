@@ -323,9 +323,9 @@ def vit_by_stack(self, images):
 
 
 def vit_in_a_buffer(self, images):
-    """Write tokens into an empty tensor."""
+    """Write tokens into a tensor."""
     patches = self.patch_embedding(images)
-    tokens = patches.new_empty(len(images), 1 + patches.shape[1], patches.shape[2])
+    tokens = patches.new_zeros(len(images), 1 + patches.shape[1], patches.shape[2])
     tokens[:, :1] = self.class_token
     tokens[:, 1:] = patches
     return self.head(self.encoder(self.dropout(tokens + self.position_embedding))[:, 0, :])

@@ -29,7 +29,7 @@ from pathlib import Path
 import attention_tests.compare
 import refused
 import wire
-from attention_tests.recorder import Recorder
+from attention_tests.line import find_line
 from attention_tests.unwritten import unwritten
 from given import candidate, replacement
 from notebook_shell import OUTPUTS, make_shell, redirect
@@ -101,7 +101,7 @@ def _reply_to(do: str, request: dict) -> bytes:
             seed_all(request["draw"])
         for name, (module, ours) in request["replaced"].items():
             namespace[name] = replacement(getattr(_own_module(module), ours), before[name])
-        action = {"cell": _cell, "ask": _ask, "record": _record, "try": _try}[do]
+        action = {"cell": _cell, "ask": _ask, "find": _find, "try": _try}[do]
         return wire.dumps(reply | action(request, namespace), wire.MAX_TEXT)
     except BaseException as error:
         names = [kind.__name__ for kind in type.mro(type(error))]
@@ -150,12 +150,13 @@ def _ask(request: dict, namespace: dict) -> dict:
     return {"value": value, "arguments": arrays}
 
 
-def _record(request: dict, namespace: dict) -> dict:
-    """Ask a student's function; return the values that its code computes."""
-    recorder = Recorder(namespace, request["left_alone"])
-    with recorder, contextlib.suppress(Exception):
-        _ask(request, namespace)
-    return {"value": recorder.record()}
+def _find(request: dict, namespace: dict) -> dict:
+    """Look for the wrong line of an answer."""
+    ask, read = (
+        getattr(_own_module(request[of]), request[what]) for of, what in (("module", "ask"), ("reads", "read"))
+    )
+    written = [_named(name, namespace) for name in (request["function"], *request["others"])]
+    return {"value": find_line(written, ask, read, request["names"], request["case"], request["left_alone"])}
 
 
 def _try(request: dict, namespace: dict) -> dict:

@@ -34,7 +34,6 @@ class Answer:
 
     def __init__(self, name: str, call: Call) -> None:
         self.__name__, self.call = name, call
-        self._recorder: _RemoteRecorder | None = None  # set while calls are recorded
         self.replacements: dict[str, list[str]] = {}  # module and name of a function of ours, by the name it replaces
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -64,8 +63,6 @@ class Answer:
         content = {"module": ask.__module__, "ask": ask.__name__, "others": others}
         content |= {"arguments": list(map(_crossing, values))}
         content |= {"keywords": {key: _crossing(item) for key, item in keywords.items()}}
-        if self._recorder is not None:
-            return self._recorder.take(content)
         reply = self._send("ask", **content)
         _copy_back(values, reply.get("arguments"))
         return self._plain(reply.get("value"))
@@ -76,9 +73,23 @@ class Answer:
         other.replacements = self.replacements
         return other
 
-    def recorder(self, left_alone: list[str]) -> "_RemoteRecorder":
-        """Return a recorder in the sandbox: within `with`, it records the values of the notebook's functions."""
-        return _RemoteRecorder(self, left_alone)
+    def find_line(
+        self,
+        others: list["Answer"],
+        ask: Callable[..., Any],
+        read: Callable[..., Any],
+        names: Sequence[str],
+        case: dict[str, Any],
+        left_alone: list[str],
+    ) -> Any:
+        """Run `line.find_line` in the sandbox, in a process of its own; arguments as there. It may return any plain value.
+
+        No points depend on it, so losing a kernel here costs nothing.
+        """
+        asked = {"module": ask.__module__, "ask": ask.__name__, "reads": read.__module__, "read": read.__name__}
+        content = asked | {"others": [other.__name__ for other in others], "names": list(names)}
+        content |= {"case": case, "left_alone": left_alone, "alone": True, "extra": True}
+        return self._send("find", **content).get("value")
 
     @contextmanager
     def replaced(self, correct: dict[str, Callable[..., Any]]) -> Iterator[None]:
@@ -110,29 +121,6 @@ class Answer:
         if isinstance(value, dict):
             return {self._plain(key): self._plain(item) for key, item in value.items()}
         return value
-
-
-class _RemoteRecorder:
-    """A `Recorder` in the sandbox: what is asked within `with` is recorded there, in a process of its own."""
-
-    def __init__(self, answer: Answer, left_alone: list[str]) -> None:
-        self._answer, self._left_alone, self._record = answer, left_alone, {}
-
-    def __enter__(self) -> "_RemoteRecorder":
-        self._answer._recorder = self
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._answer._recorder = None
-
-    def take(self, content: dict[str, Any]) -> None:
-        """Ask and record; no result depends on it, so that losing a kernel here costs nothing."""
-        content |= {"alone": True, "extra": True, "left_alone": self._left_alone}
-        self._record = self._answer._send("record", **content).get("value")
-
-    def record(self) -> Any:
-        """Return the record, which may hold any plain values."""
-        return self._record
 
 
 def _crossing(value: Any) -> Any:

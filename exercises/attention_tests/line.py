@@ -1,0 +1,309 @@
+"""Name the line of a wrong answer: the first line that, given a right value, makes the result right.
+
+The right values are those that right answers compute. The search runs next to the student's code, and decides no points.
+"""
+
+import contextlib
+import itertools
+import sys
+import time
+
+import numpy as np
+
+from attention_tests.compare import WrongAnswer, asked, difference, names_around, outcome
+from attention_tests.watch import MAX_LINES, Watch, plain
+
+MAX_TRIED, MAX_SEARCH = 400, 1.0  # runs of an answer, seconds of processor time
+MEANT = 150  # numbers of a good case: a small array can be right by chance, a large one is slow
+MAX_CASES, MAX_SLOW = 2, 0.2  # in how many cases the line is looked for, and how many seconds one may have taken
+ROUNDED = 3e-3  # a difference of this part comes from rounding, and from no single line
+SENTENCES = {
+    "raised": "",  # the message of the error says where it arose
+    "misused": "Line {line} of {function} sets {what}, which cannot be used like this.",
+    "type": "{function} ended at line {line}, and what it returned has a wrong type.",
+    "rounded": "Line {line} of {function}: {what} has numbers of 16 bits, which are too few.",
+    "returned": "Line {line} of {function}: all values before it are right, and the returned value is not.",
+    "repaired": "Line {line} of {function}: {what} {wrong}. With {right}, the result would be right.",
+}
+
+
+def with_line(error, find):
+    """Add the line to a `WrongAnswer` without a named mistake, if `find` finds it in a failed case, as `find_line` does."""
+    wrong = error.wrong if getattr(error, "mistake", "") is None else []
+    tried = [(case, got) for case, got in wrong if case["right_values"] is not None and got["took"] < MAX_SLOW]
+    tried = [(case, got) for case, got in tried if not got.get("unwritten")]
+    off = {id(case): abs(np.log((1 + sum(map(np.size, case["arguments"]))) / MEANT)) for case, _ in tried}
+    tried.sort(key=lambda each: ("error" in each[0]["expected"], "error" in each[1], off[id(each[0])]))
+    for case, _ in tried[:MAX_CASES]:
+        try:
+            if found := find(case):
+                found = _checked(**found)
+                return WrongAnswer(f"{error}\n{_sentence(**found)}".rstrip(), None, error.wrong, found)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # includes a lost kernel: the line is an extra, and no points depend on it
+            return error
+    return error
+
+
+def find_line(written, ask, read, names, case, left_alone=()):
+    """Find the line of a wrong answer; return None if it cannot be found.
+
+    Args:
+        written: The answer, and what else of its notebook `ask` needs.
+        ask: As for `compare.asked`.
+        read: The same.
+        names: The names of the results.
+        case: The arguments, the expected outcome, and the values that right answers compute.
+        left_alone: The names of the answers of other exercises.
+
+    Returns:
+        How it was found, one of SENTENCES; its line and function; the name of the variable that should have another value,
+        its value, and the value that makes the result right, or "", None and None.
+    """
+    namespace, expected, torch = names_around(written[0]), case["expected"], sys.modules.get("torch")
+
+    def run(instead=()):
+        unseeded = torch.random.fork_rng(devices=[]) if torch else contextlib.nullcontext()
+        with unseeded, Watch(namespace, left_alone, instead) as watch:
+            if torch:
+                torch.default_generator.manual_seed(0)  # layers draw the same parameters in each run
+            got = outcome(asked(ask, read, *written), case["arguments"], names)
+        return watch, got, difference(got, expected, show=False)
+
+    watch, got, text = run()
+    if not text:
+        return None
+    right = {name: np.asarray(each, float) for name, each in expected.get("arrays", {}).items()}
+    own_error = "error" in got and watch.error is not None and watch.error.partition("\n")[0] in got["text"]
+    raised = _found("raised", watch.raised) if own_error else None
+    if not right:
+        return raised
+    ends = [each for each in watch.changes if not each.name and not each.caller]
+    if "error" in got and not raised:
+        return _found("type", ends[-1].place) if ends and got["error"] != "RuntimeError" else None
+    half = next((_found("rounded", each.place, each.name) for each in watch.changes if each.is_half), None)
+    if (half and raised) or ("arrays" in got and _is_of_no_line(got["arrays"], right, isinstance(written[0], type))):
+        return half
+    most = min(MAX_TRIED, MAX_LINES // max(1, watch.moment))
+    search = Search(watch.changes, case, right, got, lambda instead: not run(instead)[2])
+    if raised:
+        misused = search.misused(*watch.misused) if got["error"] in ("TypeError", "AttributeError") else None
+        return misused or search.repaired(most) or raised
+    return search.repaired(most) or (search.returned(ends[-1]) if ends else None)
+
+
+def _is_of_no_line(mine, right, is_class):
+    """Whether results differ only by rounding, or a class has another number or shape of parameters."""
+    wrong = [(mine[name].astype(float), each) for name, each in right.items() if not _near(mine[name], each)]
+    if is_class and any((each == each.round()).all() for _, each in wrong):
+        return True
+    compared = [(np.abs(one - each), np.abs(each)) for one, each in wrong if one.shape == each.shape]
+    return len(compared) == len(wrong) and all((off <= ROUNDED * size.max()).all() for off, size in compared)
+
+
+def values_of(changes):
+    """Return the values that a right answer computed: of each variable in each line all together, and the last."""
+    rounds = {}
+    for change in changes:
+        rounds.setdefault((change.place, change.name), []).append(change)
+    values = [value for each in rounds.values() for value in (each[-1].value, *each[-1].items)]
+    alone = [each for each in rounds.values() if len(each) > 1 and all(change.filled is None for change in each)]
+    values += [plain([change.value for change in each]) for each in alone]
+    return Known(values).values
+
+
+class Search:
+    """Looks for the line among the changes of a run; `is_right` says whether the result is right with other values."""
+
+    def __init__(self, changes, case, right, got, is_right):
+        self.changes, self.is_right, self.results = changes, is_right, got.get("arrays", {})
+        self.given = [value for value in map(plain, case["arguments"]) if value is not None]
+        self.known = Known([*map(np.array, case["right_values"]), *right.values(), *self.given])
+        self.any_shape = any(np.shape(self.results.get(name)) != each.shape for name, each in right.items())
+        self.named = [each for each in self.changes if each.name and each.value is not None]
+
+    def misused(self, call, name):
+        """Return the line that set a variable which an error concerns; None if its value is a known array or size."""
+        own = [each for each in self.changes if name and each.name == name]
+        own = [each for each in own if each.call == call or ("." in name and not each.caller)]
+        if not own:
+            return None
+        together = [each for each in self.named if each.moment == own[-1].moment]
+        is_right = own[-1] in together and self.known.has(own[-1]) and (own[-1].value.ndim or len(together) > 1)
+        return None if is_right else _found("misused", own[-1].place, name)
+
+    def repaired(self, most):
+        """Return the first line that a right value repairs, of those that compute an unknown value or nothing new."""
+        tried, ends, before = 0, time.process_time() + MAX_SEARCH, self.given
+        for line in (list(line) for _, line in itertools.groupby(self.named, lambda each: each.moment)):
+            is_new = not any(_near(each.value, other) for each in line for other in before)
+            before = [*before, *(each.value for each in line)]
+            if is_new and all(self.known.has(each, in_order=True) and not self._may_be_a_size(each) for each in line):
+                continue
+            for pairs in self._options(line):
+                tried += 1
+                if tried > most or time.process_time() > ends:
+                    return None
+                changed = [each for each in pairs if not _near(each[0].value, each[1])]
+                if changed and self.is_right(pairs):
+                    change, right = self._start(*changed[0])
+                    return _found("repaired", change.place, change.name, change.value, right)
+        return None
+
+    def _options(self, line):
+        """Yield what could stand in place of the changes of a line: pairs of a change and a right value."""
+        values = self.known.values
+        for change in line:
+            if change.value.size == 1 and self.known.has(change) and not self._may_be_a_size(change):
+                continue
+            rounds = [each for each in self.named if (each.place, each.name) == (change.place, change.name)]
+            if change is rounds[0] and len(rounds) > 1 and all(each.filled is None for each in rounds):
+                parts = (part for right in values for part in _parts(right, change.value.shape))
+                yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
+            if change is rounds[-1] and self._is_first_in_loop(rounds):
+                yield from ([(change, form)] for form in self._forms_for(change))
+                others = (right for right in values if right.ndim and right.shape != change.value.shape)
+                yield from ([(change, right)] for right in others if change.value.ndim)
+        for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
+            pairs = list(zip(line, values[start:]))
+            if self.any_shape or all(change.value.shape == right.shape for change, right in pairs):
+                yield pairs
+
+    def _forms_for(self, change):
+        forms = (form for right in self.known.values for form in _forms(right, change.value.shape))
+        return (form for form in forms if not _near(form, change.value))
+
+    def _may_be_a_size(self, change):
+        """Whether a wrong shape may come from a number, although the number is known."""
+        return self.any_shape and change.value.ndim == 0 and float(change.value).is_integer()
+
+    def _is_first_in_loop(self, rounds):
+        """Whether all else in a loop ends with known values: a sum, for example, is wrong if what is added is."""
+        between = self.changes[self.changes.index(rounds[0]) : self.changes.index(rounds[-1])]
+        last = {(each.place, each.name): each for each in self.changes}
+        places = {(each.place, each.name) for each in between} - {(rounds[0].place, rounds[0].name)}
+        return all(self.known.has(last[place]) for place in places)
+
+    def _start(self, change, right):
+        """Return the change before a loop, and its right value, if it repairs as well; or what is given."""
+        same = [each for each in self.named if (each.name, each.call) == (change.name, change.call)]
+        place = next(i for i, each in enumerate(same) if each.place == change.place)
+        before = same[place - 1]
+        fits = place and before.value.shape == change.value.shape
+        options = ((before, form) for form in self._forms_for(before)) if fits else ()
+        return next((pair for pair in options if self.is_right([pair])), (change, right))
+
+    def returned(self, end):
+        """Return the line of the first unknown value if it is a returned one, so that all values before it are known.
+
+        If all are known, the last returned value, `end`, has them in a wrong place. If no result is in it, as of a
+        gradient, or it still has only zeros, no line is wrong.
+        """
+        items = [item for item in end.items if item is not None and (item.ndim == 0 or item.any())]
+        if not any(_near(np.asarray(each, float), item) for each in self.results.values() for item in items):
+            return None
+        first = next((each for each in self.changes if not self.known.has(each)), end)
+        return None if first.name or first.caller else _found("returned", first.place)
+
+
+class Known:
+    """The values that right answers compute; equal ones count once."""
+
+    def __init__(self, values):
+        self.values, self.answers = [], {}
+        for value in values:
+            if value is not None and value.size and not any(_near(value, each) for each in self.values):
+                self.values.append(value)
+
+    def has(self, change, in_order=False):
+        """Whether all values of a change are known, or parts of known ones. A value that is no array may be right.
+
+        With `in_order`, a known value whose axes have another order does not count. Of an array that a line filled,
+        only the new numbers count.
+        """
+        if (change, in_order) not in self.answers:
+            items = [item for item in change.items if item is not None and item.size]
+            self.answers[change, in_order] = all(self.has_value(item, change.filled, in_order) for item in items)
+        return self.answers[change, in_order]
+
+    def has_value(self, value, filled=None, in_order=False):
+        """Whether a value is known, as for `has`."""
+        return any(self._is_in(value, each, filled, in_order) for each in self.values)
+
+    def _is_in(self, value, known, filled, in_order):
+        forms = list(_forms(known, value.shape)) if not in_order else [known] if known.shape == value.shape else []
+        if filled is not None and any(_near(value[filled], form[filled]) for form in forms):
+            return True
+        if not _close(known, value.flat[0], bool(value.ndim)).any():
+            return False  # the first number is not there: this saves nearly all comparisons
+        parts = (part for parts in _parts(known, value.shape) for part in parts)
+        return any(_near(value, each) for each in itertools.chain(forms, parts))
+
+
+def _close(one, other, is_array):
+    """Return which numbers are equal up to rounding; `np.isclose` takes five times as long."""
+    room = 2e-4 if is_array else 2e-6  # a single number may be equal by chance
+    with np.errstate(all="ignore"):
+        equal = (np.abs(one - other) <= room / 10 + room * np.abs(other)) | (one == other)
+    return equal | (np.isnan(one) & np.isnan(other))
+
+
+def _near(one, other):
+    """Whether two arrays have one shape and are equal up to rounding."""
+    return one.shape == other.shape and bool(_close(one, other, bool(one.ndim)).all())
+
+
+def _forms(value, shape):
+    """Yield an array in its forms that have a shape: its axes in another order, split, merged or added."""
+    if value.size != int(np.prod(shape)):
+        return
+    if value.ndim == len(shape) <= 5:
+        for axes in itertools.permutations(range(value.ndim)):
+            if tuple(value.shape[axis] for axis in axes) == shape:
+                yield value.transpose(axes)
+    elif value.shape[-2:] == shape[-2:]:
+        yield value.reshape(shape)
+
+
+def _parts(value, shape):
+    """Yield lists of the parts of an array that have a shape: one part for each place along the other axes."""
+    free = value.ndim - len(shape)
+    for axes in itertools.permutations(range(value.ndim), free) if 0 < free < 4 else ():
+        if tuple(n for axis, n in enumerate(value.shape) if axis not in axes) == shape:
+            yield np.moveaxis(value, axes, range(free)).reshape(-1, *shape)
+
+
+def _found(how, place, name="", value=None, right=None):
+    code, line = place
+    return {"how": how, "line": line, "function": code.co_qualname, "name": name, "value": value, "right": right}
+
+
+def _checked(how, line, function, name, value, right):
+    """Return what was found, in a form that can be shown; raise TypeError or ValueError if it is forged."""
+    fits = type(how) is str and how in SENTENCES and type(line) is int and 0 < line < 10**6
+    fits = fits and all(each is None or (type(each) is np.ndarray and each.dtype == float) for each in (value, right))
+    if not fits or not all(type(text) is str and text.isascii() and text.isprintable() for text in (function, name)):
+        raise ValueError("not what find_line returns")
+    return {"how": how, "line": line, "function": function[:80], "name": name[:80], "value": value, "right": right}
+
+
+def _sentence(how, line, function, name, value, right):
+    """Say what was found."""
+    what, wrong, other = f"`{name}`" if name else "the returned value", "", "the right value"
+    if how == "repaired" and value.shape != right.shape:
+        wrong, other = f"has shape {value.shape}", f"a right value of shape {right.shape}"
+    elif how == "repaired":
+        wrong = _comparison(value, right)
+    return SENTENCES[how].format(line=line, function=function, what=what, wrong=wrong, right=other)
+
+
+def _comparison(value, right):
+    wrong = ~_close(value, right, True)
+    if wrong.size == 1:
+        return f"is {value.item():.4g}, not {right.item():.4g}"
+    with np.errstate(all="ignore"):
+        off, ratios = np.abs(value - right)[wrong].max(), (value / right)[np.isfinite(right) & (right != 0)]
+    if wrong.all() and ratios.size and np.allclose(ratios, ratios[0], rtol=1e-3):
+        return f"is {ratios[0]:.4g} times the right value"
+    return "is wrong: some of its numbers are NaN" if np.isnan(off) else f"is wrong by up to {off:.3g}"

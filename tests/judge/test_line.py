@@ -1,0 +1,264 @@
+"""Does a student whose mistake has no name read which line is wrong?"""
+
+import contextlib
+import io
+import linecache
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from attention_tests.compare import WrongAnswer
+from attention_tests.line import with_line
+from conftest import setup_of
+
+from autograder.grade.session import Cell, Session
+from autograder.judge.exercise import exercises_of, right_answers_of, seeded
+from autograder.judge.line_measure import MEASURED, Mutation, lines_of
+from autograder.judge.mistake import changed_text
+from autograder.sandbox.host.answer import Answer
+from autograder.sandbox.host.limits import Limits
+
+ATTENTION = '''def attention(queries, keys, values, mask=None):
+    """Mix values."""
+    if mask is not None and not mask.any(axis=-1).all():
+        raise ValueError("the mask hides all keys from a query")
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError("widths differ")
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    w = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return w @ values, w
+'''
+
+
+def written(text: str, name: str = "attention", **names: Any) -> Any:
+    """Define a function as a cell of a notebook does."""
+    file = f"<cell {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = ModuleType("__main__")
+    vars(module).update({"np": np} | names)
+    exec(compile(text, file, "exec"), vars(module))
+    return vars(module)[name]
+
+
+def said_of(old: str, new: str) -> tuple[int | None, str]:
+    """Return the line in the message about an answer with changed words, and the message."""
+    assert ATTENTION.count(old) == 1
+    with seeded(0):
+        errors = list(exercises_of("attention")["attention"].failures(written(ATTENTION.replace(old, new)), 0).values())
+    assert errors[0].mistake is None
+    return (errors[0].found or {}).get("line"), str(errors[0])
+
+
+RIGHT = "With the right value, the result would be right."
+CHANGED = [
+    (
+        "/ np.sqrt(queries.shape[-1])",
+        "/ np.sqrt(queries.shape[-1]) * 4",
+        7,
+        f"`scores` is 4 times the right value. {RIGHT}",
+    ),
+    (
+        "w = exponentials /",
+        "w = 0.1 + exponentials /",
+        11,
+        "Line 11 of attention: `w` is wrong by up to 0.1.",
+    ),
+    ("exponentials = np.exp(", "exponentials = np.cos(", 10, "Line 10 of attention: `exponentials` is wrong"),
+    ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "all values before it are right"),
+    ("return w @ values, w", "return w @ values, exponentials", 12, "all values before it are right"),
+    ("return w @ values, w", "return w @ values, np", 12, "attention ended at line 12"),
+    ("    return w @ values, w", "    output = w @ values", 12, "attention ended at line 12"),
+    ("return w @ values, w", "return 1 .real.flat", 12, "AttributeError"),
+    ("np.swapaxes(keys, -1, -2)", "keys[:2].T", 7, "`scores` has shape"),
+    ("w = exponentials / exponentials.sum(axis=-1, keepdims=True)", "w = exponentials", 11, "`w` is wrong"),
+    ("scores = queries @ np.swapaxes(keys, -1, -2) / np.sqrt(queries.shape[-1])", "scores = 'a'", 7, "sets `scores`"),
+    (
+        "w = exponentials /",
+        "def mine():\n        return exponentials + 1\n    w = mine() /",
+        13,
+        "Line 13 of attention: `w` is wrong",
+    ),
+    (
+        "return w @ values, w",
+        "output = np.zeros_like(w @ values)\n    for i in range(len(w)):\n        row = w[i] * 2\n"
+        "        output[i] = row @ values\n    return output, w",
+        14,
+        "Line 14 of attention: `row` is 2 times the right value",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), CHANGED)
+def test_wrong_line_is_said(old: str, new: str, line: int, said: str) -> None:
+    """Is the line right, and is the statement about its value true?"""
+    found, text = said_of(old, new)
+    assert found == line, text
+    assert said in text
+
+
+# an answer, a change of it, what the message says, and words of the line that it names
+OF_MODULES = [
+    ("multihead", "MultiHeadAttention", "(output, weights) if", "(weights, output) if", "return (weights"),
+    ("multihead", "MultiHeadAttention", "super().__init__()", "pass", "self.qkv ="),
+    ("encoder", "LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "(x - x.mean(-1, True)).half()", ".half()"),
+    ("encoder", "LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1, keepdim=True) - x", "centred ="),
+    ("encoder", "rope", "first * sin + second * cos", "sin + second * cos", "sin + second * cos"),
+]
+
+
+@pytest.mark.parametrize(("stem", "name", "old", "new", "named"), OF_MODULES)
+def test_wrong_line_of_tensors_is_said(stem: str, name: str, old: str, new: str, named: str) -> None:
+    """Is the line right for a class, and for tensors?"""
+    each = exercises_of(stem)[name]
+    text = changed_text(Path(each.answers.__file__), name, [(old, new)])
+    wrong = Mutation("answer", (), new, text, getattr(each.answers, name)).function()
+    with seeded(0):
+        found = [error.found for error in each.failures(wrong, 0).values() if error.found]
+    assert found
+    assert all(named in text.splitlines()[each["line"] - 1] for each in found), found
+
+
+def test_search_leaves_nothing_behind() -> None:
+    """Is a right answer right after a search in one whose errors are raised within PyTorch's checkpoints?"""
+    each = exercises_of("encoder")["EncoderBlock"]
+    style = right_answers_of("encoder")[each.name]["checkpoints"]
+    change = ("self.attention(self.norm_attention(x), mask)", "self.norm_attention(x)")
+    text = changed_text(Path(sys.modules[style.__module__].__file__), style.__name__, [change])
+    with seeded(0):
+        assert each.failures(Mutation("checkpoints", (), "", text, style).function(), 0)
+        assert each.failures(getattr(each.answers, each.name), 0) == {}
+
+
+def test_line_is_said_in_a_notebook() -> None:
+    """Does the package find the line in a notebook, and leave nothing there?"""
+    namespace, before = setup_of("1_attention")[0] | {}, sys.gettrace()
+    with contextlib.redirect_stdout(io.StringIO()):
+        wrong = written(WRONG, **namespace)
+        names = set(wrong.__globals__)
+        with pytest.raises(AssertionError, match="Line 11 of attention: `w` is wrong"):
+            namespace["run_tests"]("attention", wrong)
+    assert (set(wrong.__globals__), sys.gettrace()) == (names, before)
+
+
+WRONG = ATTENTION.replace("w = exponentials", "w = 0.1 + exponentials")
+ENDS = WRONG.replace(
+    "    scores =", "    if __import__('sys').gettrace():\n        __import__('os')._exit(1)\n    scores =", 1
+)
+HIDES = WRONG.replace("    scores =", "    __import__('sys').settrace(None)\n    scores =", 1)
+SAID = "Line 11 of attention: `w` is wrong"
+
+
+@pytest.mark.parametrize(("cell", "line"), [(WRONG, SAID), (ENDS, ""), (HIDES, "")])
+def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
+    """Does a hidden test give the line of a cell, and are all points the same, whatever the cell does while it is followed?"""
+    exercise, session = exercises_of("attention")["attention"], Session(Limits(), sandboxed=True)
+    try:
+        session.run(Cell("import numpy as np", answers=True))
+        session.run(Cell(cell, answers=True))
+        with seeded(0):
+            session.begin_test()
+            errors = exercise.failures(Answer("attention", session.call), 0)
+        assert set(errors) == {"weights", "output", "axes", "mask"}
+        assert line in str(errors["weights"])
+        assert (SAID in str(errors["weights"])) == bool(line)
+        assert "15 of 15 numbers are wrong" in str(errors["output"])
+        assert (session.lost, session.losses) == ([], 0)
+    finally:
+        session.close()
+
+
+def test_line_of_a_class_is_said_in_the_sandbox() -> None:
+    """Does a hidden test give the line of a class whose modules run in the sandbox?"""
+    each, session = exercises_of("multihead")["MultiHeadAttention"], Session(Limits(), sandboxed=True)
+    path = Path(each.answers.__file__)
+    text = changed_text(path, each.name, [("merge_heads(mixed))", "merge_heads(mixed).cos())")])
+    try:
+        session.run(Cell(text, answers=True))
+        with seeded(0):
+            session.begin_test()
+            errors = each.failures(Answer(each.name, session.call), 0)
+        line = next(i for i, each in enumerate(text.splitlines(), 1) if ".cos()" in each)
+        assert f"Line {line} of MultiHeadAttention.forward: `output` is wrong" in str(errors["values"])
+    finally:
+        session.close()
+
+
+def test_right_values_belong_to_inputs_that_no_test_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does the student's process get right values only for inputs that decide no points?"""
+    exercise, given = exercises_of("attention")["attention"], []
+    monkeypatch.setattr("autograder.judge.exercise.find_line", lambda *arguments: given.append(arguments[4]))
+    with seeded(0):
+        errors = exercise.failures(written(WRONG), 0)
+        judged = [case["arguments"][0] for case in exercise.hidden_cases(0)]
+    assert len(given) >= len(errors) == 4
+    assert not any(np.array_equal(case["arguments"][0], queries) for case in given for queries in judged)
+
+
+FOUND = {"how": "repaired", "line": 3, "function": "f", "name": "x", "value": np.arange(3.0), "right": np.ones(3)}
+FORGED = [
+    3,
+    {},
+    FOUND | {"line": "3"},
+    FOUND | {"line": -(10**16)},
+    FOUND | {"how": "<b>"},
+    FOUND | {"value": "a"},
+    FOUND | {"value": np.array(["a", "b", "c"])},
+    FOUND | {"right": None},
+    FOUND | {"name": 5},
+    *(FOUND | {what: text} for what in ("function", "name") for text in ("f\nPassed.", "f\x1b[2J", "f\u202e")),
+]
+
+
+def _said_of(found: object) -> str:
+    case = {"right_values": [], "arguments": [], "expected": {"arrays": {}}}
+    return str(with_line(WrongAnswer("wrong", None, [(case, {"arrays": {}, "took": 0.0})]), lambda case: found))
+
+
+@pytest.mark.parametrize("found", FORGED)
+def test_forged_line_is_not_said(found: object) -> None:
+    """If the sandbox forges what it found, is it not shown, and is there no error?"""
+    assert _said_of(found) == "wrong"
+
+
+def test_message_about_a_line_is_short() -> None:
+    """Is what could be forged shown as it is, and cut if it is long?"""
+    assert _said_of(FOUND) == f"wrong\nLine 3 of f: `x` is wrong by up to 1. {RIGHT}"
+    assert len(_said_of(FOUND | {"function": "f" * 10**6, "name": "x" * 10**6})) < 500
+
+
+def test_search_is_bounded() -> None:
+    """Does the search for the line of a long loop end, although each line runs thousands of times?"""
+    loop = "    for i in range(20_000):\n        w = w + 0.0 * i\n    return w @ values, w + 0.1\n"
+    with seeded(0):
+        errors = exercises_of("attention")["attention"].failures(
+            written(ATTENTION.replace("    return w @ values, w\n", loop)), 0
+        )
+    assert len(errors) == 4
+
+
+NEAR, WRONG_SHARE = 0.88, 0.02  # of the mutations without a name
+SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries more, of all exercises
+
+
+def test_line_of_some_mutations() -> None:
+    """Is the line of an unnamed mutation of one exercise given, or a line next to it?"""
+    found = lines_of("attention", exercises_of("attention")["attention"], 0, SAMPLE)
+    near = found.counts["right"] + found.counts["neighbour"]
+    assert near >= 0.8 * found.unnamed > 4, found.mutations
+
+
+@pytest.mark.deep
+def test_line_of_mutations() -> None:
+    """Is the line of an unnamed mutation given, or a line next to it, in every style of a right answer? Is it seldom wrong?"""
+    each = [(stem, one) for stem in MEASURED for one in exercises_of(stem).values() if one.has_line]
+    found = [lines_of(stem, one, seed, 30) for stem, one in each for seed in (0, 1)]
+    unnamed = sum(one.unnamed for one in found)
+    near = sum(one.counts["right"] + one.counts["neighbour"] for one in found)
+    assert near >= NEAR * unnamed > 100
+    assert sum(one.counts["wrong"] for one in found) <= WRONG_SHARE * unnamed
