@@ -23,7 +23,6 @@ from autograder.settings import Settings, web_address
 
 LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
-SOLUTION = re.compile(r"^```\{solution\}.*?^```\n\n?", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
 RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
 COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
@@ -166,7 +165,7 @@ class _StudentVersion:
     def _page(self, name: str) -> str:
         """Return a page as students read it."""
         text = (ROOT / "book" / f"{name}.md").read_text(encoding="utf-8")
-        text = SOLUTION.sub("", NOT_FOR_STUDENTS.sub("", text))
+        text = NOT_FOR_STUDENTS.sub("", text)
         text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._keep_if_included, text)
         text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._keep_if_included, text)
         text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)

@@ -1,17 +1,14 @@
-"""Add folded solutions, and links to the repository and to Colab. The pages load nothing from other hosts.
+"""Add widgets, and links to the repository and to Colab.
 
-    ```{solution} attention.softmax     the source of a function of solutions/attention.py, folded away
-    ```
-    {colab}`book/softmax.ipynb`         a link that opens a notebook of the repository on Colab
-    :::{widget} attention               the place of book/_static/widget_attention.js; readers without scripts
-    :::                                 see the text between these two lines
-    {repo}`the README <README.md>`      a link to a file of the repository, or to the repository itself with <.>
-    {published}`a PDF <book.pdf>`       a link to a file that is published next to the book, and is not one of its pages
+    :::{widget} attention                  the place of book/_static/widget_attention.js; readers without scripts
+    :::                                    see the text between these two lines
+    {colab}`Try it <book/softmax.ipynb>`   a link that opens a notebook of the repository on Colab
+    {repo}`the README <README.md>`         a link to a file of the repository, or to the repository itself with <.>
+    {published}`a PDF <book.pdf>`          a link to a file that is published next to the book, and is not one of its pages
 
-Without a folder `solutions/` (in the student version), a solution shows nothing.
+The pages load nothing from other hosts.
 """
 
-import ast
 import re
 from pathlib import Path
 from typing import ClassVar
@@ -19,39 +16,16 @@ from zlib import crc32
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 from sphinx.util import logging
-from sphinx.util.docutils import ReferenceRole, SphinxDirective
+from sphinx.util.docutils import SphinxDirective
 
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math(?:(?!</math>).)*</math></span>)([.,;:?!)\]]+)', re.S)
 HEAD_WITH_FORMULA = re.compile(r'<th class="head([^"]*)">((?:(?!</th>).)*<math(?:(?!</th>).)*)</th>', re.S)
 
 logger = logging.getLogger(__name__)
-
-
-class Solution(SphinxDirective):
-    """Show one function of `solutions/` in a folded box."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        module, _, name = self.arguments[0].rpartition(".")
-        path = Path(self.env.srcdir, "solutions", f"{module}.py")
-        if not path.parent.is_dir():
-            return []
-        self.env.note_dependency(str(path))
-        source = path.read_text(encoding="utf-8")
-        defined = {getattr(node, "name", None): node for node in ast.parse(source).body}
-        if name not in defined:
-            raise self.error(f"{path} defines no {name!r}")
-        code = ast.get_source_segment(source, defined[name])
-        text = f"::::{{dropdown}} Solution: {name}\n````python\n{code}\n````\n::::"
-        parent = nodes.Element()
-        self.state.nested_parse(StringList(text.splitlines(), str(path)), self.content_offset, parent)
-        return parent.children
 
 
 class Widget(SphinxDirective):
@@ -79,38 +53,24 @@ class Widget(SphinxDirective):
         return [place]
 
 
-class RepositoryLink(ReferenceRole):
-    """Link to a file of the repository that `_config.yml` names: on its host, or opened on Colab."""
+def name_links(app: Sphinx, config: Config) -> None:
+    """Let roles link to the published book, to the repository that `_config.yml` names, and to its notebooks on Colab.
 
-    def __init__(self, on_colab: bool):
-        super().__init__()
-        self.on_colab = on_colab
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        options = self.config.html_theme_options
-        if not Path(self.env.srcdir, self.target).exists():
-            logger.warning("no file %r in the repository to link to", self.target, location=self.get_location())
-        place = f"/blob/{options['repository_branch']}/{self.target}" if self.target != "." else ""
-        url = options["repository_url"] + place
-        if self.on_colab:
-            url = url.replace("https://github.com", f"{options['launch_buttons']['colab_url']}/github")
-        title = self.title if self.has_explicit_title else ("Open in Colab" if self.on_colab else self.target)
-        return [nodes.reference(self.rawtext, title, refuri=url, classes=["colab-link"] * self.on_colab)], []
-
-
-class PublishedLink(ReferenceRole):
-    """Link to a file next to the published book; building the book alone does not make this file."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        return [nodes.reference(self.rawtext, self.title, refuri=self.config.html_baseurl + self.target)], []
-
-
-def check_address(app: Sphinx, config: Config) -> None:
-    """Refuse an address of the repository that works for `git clone` and not in a link."""
-    address = config.html_theme_options.get("repository_url")
+    An address of the repository that works for `git clone` and not in a link is refused.
+    """
+    theme = config.html_theme_options
+    address, branch = theme.get("repository_url", ""), theme.get("repository_branch", "")
     if address and not re.fullmatch(r"https?://\S+(?<!/)(?<!\.git)", address):
         expected = "https://github.com/OWNER/NAME, without .git and without a slash at the end"
         raise ConfigError(f"_config.yml: repository.url is {address}; expected {expected}")
+    files = f"{address}/blob/{branch}/%s"
+    colab = theme.get("launch_buttons", {}).get("colab_url", "")
+    on_colab = files.replace("https://github.com", f"{colab}/github")
+    config.extlinks = {
+        "repo": (files, "%s"),
+        "colab": (on_colab, "%s"),
+        "published": (f"{config.html_baseurl}%s", "%s"),
+    }
 
 
 def leave_out_thebe(app: Sphinx, config: object) -> None:
@@ -161,12 +121,9 @@ def setup(app: Sphinx) -> dict[str, int]:
         "wrong_lines",
     ):
         app.setup_extension(other)
-    app.add_directive("solution", Solution)
     app.add_directive("widget", Widget)
-    app.add_role("colab", RepositoryLink(on_colab=True))
-    app.add_role("repo", RepositoryLink(on_colab=False))
-    app.add_role("published", PublishedLink())
-    app.connect("config-inited", check_address)
+    app.setup_extension("sphinx.ext.extlinks")
+    app.connect("config-inited", name_links)
     app.connect("config-inited", leave_out_thebe, priority=1000)
     app.connect("builder-inited", prepare)
     app.connect("html-page-context", change_page)

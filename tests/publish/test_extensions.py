@@ -38,28 +38,32 @@ def build(folder: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("version", ["student", "self-study"])
-def test_solution_needs_a_folder_of_solutions(version: str, tmp_path: Path) -> None:
-    """Does a page without `solutions/` build without a warning, and show no solution and no line of one?"""
+def test_mistake_needs_a_folder_of_solutions(version: str, tmp_path: Path) -> None:
+    """Does a page without `solutions/` build without a warning, and show a mistake without a line of the answer?"""
     if version == "self-study":
         (tmp_path / "solutions").mkdir()
-        answer = 'def softmax(scores):\n    """Say ```so```."""\n    return scores\n'
-        (tmp_path / "solutions" / "attention.py").write_text(answer, encoding="utf-8")
         shutil.copy(ROOT / "solutions" / "multihead.py", tmp_path / "solutions")
-    html = build(
-        tmp_path,
-        "# A page\n\nBefore.\n\n```{solution} attention.softmax\n```\n\n"
-        "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n\n"
-        "As {published}`a file <book.pdf>`.\n",
-    )
-    page = BeautifulSoup(html, "html.parser")
-    text, mistake = page.get_text(), page.find("details", id="m21").get_text()
-    assert "A question?" in mistake
-    assert ("a part of the answer" in mistake) == (version == "self-study")
+    mistake = "```{mistake} M21 a title\n:exercises: split_heads\n:symptoms: another shape\n\nA question?\n```\n"
+    html = build(tmp_path, f"# A page\n\n{mistake}")
+    text = BeautifulSoup(html, "html.parser").find("details", id="m21").get_text()
+    assert "A question?" in text
+    assert ("a part of the answer" in text) == (version == "self-study")
     printed = BeautifulSoup(NOT_FOR_STUDENTS.sub("", html), "html.parser").find("details", id="m21").get_text()
     assert "A question?" in printed and "a part of the answer" not in printed
+
+
+def test_links_lead_to_the_published_book(tmp_path: Path) -> None:
+    """Does the address of the book stand before a published file?"""
+    page = BeautifulSoup(build(tmp_path, "# A page\n\nAs {published}`a file <book.pdf>`.\n"), "html.parser")
     assert page.find("a", string="a file")["href"] == "https://book.example/book.pdf"
-    assert "Before." in text
-    assert ("Solution: softmax" in text, "Say ```so```." in text) == ((version == "self-study",) * 2)
+
+
+def test_links_to_the_repository_name_its_files() -> None:
+    """Is there each file to which a page links on the repository's host or on Colab?"""
+    pages = [path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md")]
+    places = [place for page in pages for place in re.findall(r"\{(?:repo|colab)\}`[^`<]+<([^`>]+)>`", page)]
+    assert len(places) > 10
+    assert [place for place in places if not (ROOT / place).exists()] == []
 
 
 @pytest.mark.parametrize(("name", "here"), [("vit", "positions, patches"), ("attention", "keys gradient")])

@@ -135,7 +135,14 @@ def test_student_version_leaves_out_what_is_the_instructors(version: Path) -> No
     wrong = re.compile(r"(solutions|autograder|tests|data|course)/|book/(instructors|attacks|after_|wrong_lines)")
     assert [place for place in places if wrong.match(place)] == []
     text = "\n".join(text_of(path) for path in files_of(version) if path.suffix in (".md", ".ipynb"))
-    for word in ("{solution}", "not for students", "BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "instructors.md"):
+    for word in (
+        "literalinclude",
+        "not for students",
+        "BEGIN SOLUTION",
+        "HIDDEN TESTS",
+        "MARK SCHEME",
+        "instructors.md",
+    ):
         assert word not in text, word
 
 
