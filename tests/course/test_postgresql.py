@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_recording import record_all, stubs
 from postgresql_server import ESCAPED, NoServer, Server, server
 from sqlalchemy import inspect
+from stubs import record_all, stubs
 from test_recording import grade_manually, make_course, record_first, rows
 
 from autograder.course.course import Assignment, Course
@@ -91,8 +91,8 @@ def test_postgresql_restarts_between_two_submissions(
 GRADER = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from bench_recording import record_all, stubs
+sys.path[:0] = {tests!r}
+from stubs import record_all, stubs
 from autograder.course.course import Course
 from autograder.grade.grade import load_assignment
 assignment, course = load_assignment("1_attention"), Course(Path({root!r}))
@@ -111,7 +111,7 @@ def test_postgresql_made_and_written_by_two_graders_at_once(
         root = tmp_path / who
         root.mkdir()
         (root / "nbgrader_config.py").write_text(f"c = get_config()\nc.CourseDirectory.db_url = {address!r}\n")
-        commands.append(GRADER.format(tests=str(Path(__file__).parent), root=str(root), who=who))
+        commands.append(GRADER.format(tests=list(map(str, Path(__file__).parents[:2])), root=str(root), who=who))
     graders = [subprocess.Popen([sys.executable, "-c", c], stderr=subprocess.PIPE, text=True) for c in commands]
     for grader in graders:
         _, said = grader.communicate(timeout=120)
