@@ -1,4 +1,4 @@
-"""Repeat the experiments of the book's last chapter: `python -m solutions.training.experiments all --data cifar10`.
+"""Repeat the experiments of the book's last chapter: `python -m solutions.training.experiments --data cifar10`.
 
 Every run uses `solutions.training.recipe`. The record is written after each run, and a run's state after each epoch:
 after an interruption, call the command again to continue.
@@ -13,16 +13,14 @@ import hashlib
 import itertools
 import json
 import os
-import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import typer
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from solutions.training.architectures import compare_attentions, count_parameters, fit_width, make_model
@@ -266,95 +264,57 @@ def _short(value: object) -> object:
 # ---- the record -----------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Logbook:
-    """The record: every run once, and the groups that name the runs."""
+def read_log(path: Path, head: dict) -> dict:
+    """Return the record in a file, to go on with it, or a new one.
 
-    path: Path
-    size: Size
-    names: list[str]  # names of the data
-    counts: list[int]  # numbers of their images, all splits together
-    machines: list[dict] = field(default_factory=list)
-    runs: dict[str, dict] = field(default_factory=dict)  # by their keys
-    groups: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # group, name: the keys of its seeds
-    attentions: list[dict] = field(default_factory=list)
+    Args:
+        path: The file.
+        head: What a record begins with: the command, the rule, the sizes, the names of the data, and their images.
 
-    def read(self) -> "Logbook":
-        """Read what was recorded before.
-
-        Raises:
-            ValueError: The record has other sizes or data.
-        """
-        if not self.path.exists():
-            return self
-        try:
-            kept = json.loads(self.path.read_text())
-            was = dict(size=kept["size"], data=kept["data"], images=kept.get("images", self.counts))
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(f"{self.path} is no record of these experiments: name another with --record") from None
-        now = dict(size=json.loads(json.dumps(asdict(self.size))), data=self.names, images=self.counts)
-        for what, mine in now.items():
-            if was[what] != mine:
-                raise ValueError(
-                    f"{self.path} was made with {what} {was[what]}, not {mine}: name another with --record"
-                )
-        self.machines, self.attentions = kept["machines"], kept["attentions"]
-        keys = [result.pop("key") for result in kept["runs"]]
-        self.runs = dict(zip(keys, kept["runs"]))
-        self.groups = {
-            group: {name: [keys[i] for i in some] for name, some in named.items()}
-            for group, named in kept["groups"].items()
-        }
-        return self
-
-    def add(self, run: Run, result: dict | None, machine: dict | None = None) -> None:
-        """Add a run to its group. Keep its result if there is one."""
-        if result is not None:
-            if machine not in self.machines:
-                self.machines.append(machine)
-            self.runs[run.key] = dict(machine=self.machines.index(machine), **result)
-        keys = self.groups.setdefault(run.group, {}).setdefault(run.name, [])
-        if run.key not in keys:
-            keys.append(run.key)
-
-    def write(self) -> None:
-        """Write the record, completely or not at all, with one run on each line."""
-        index = {key: i for i, key in enumerate(self.runs)}
-        groups = {
-            group: {name: [index[key] for key in keys] for name, keys in named.items()}
-            for group, named in self.groups.items()
-        }
-        command = "python -m solutions.training.experiments all" + " --night" * (self.size == NIGHT)
-        head = dict(command=command, rule=RULE, size=asdict(self.size), data=self.names, images=self.counts)
-        head |= dict(machines=self.machines, groups=groups, attentions=self.attentions)
-        lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in head.items()]
-        runs = ",\n".join(json.dumps(dict(key=key, **result)) for key, result in self.runs.items())
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text("{" + ",\n".join(lines) + ',\n"runs": [\n' + runs + "\n]}\n", encoding="utf-8")
-        part.replace(self.path)
+    Raises:
+        ValueError: The file holds another record, or one with other sizes or data.
+    """
+    head = json.loads(json.dumps(head))
+    if not path.exists():
+        return head | dict(machines=[], groups={}, attentions=[], runs=[])
+    try:
+        log = json.loads(path.read_text(encoding="utf-8"))
+        was = {what: log.get(what, head[what]) for what in ("size", "data", "images")}
+        results_of(log)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"{path} is no record of these experiments: name another with --record") from None
+    for what, kept in was.items():
+        if kept != head[what]:
+            raise ValueError(f"{path} was made with {what} {kept}, not {head[what]}: name another with --record")
+    return log
 
 
-def say_groups(logbook: Logbook) -> None:
-    """Print the test accuracies of each group, one for each seed."""
-    table = Table("group", "run", "seeds", "CPU s", "test accuracy, %")
-    for group, named in logbook.groups.items():
-        for name, keys in named.items():
-            some = [logbook.runs[key] for key in keys]
-            tested = " / ".join(f"{100 * result['test_accuracy']:.1f}" for result in some)
-            seconds = statistics.mean(cpu_seconds(result) for result in some)
-            table.add_row(group, name, str(len(some)), f"{seconds:.1f}", tested)
-    out.print(table)
+def results_of(log: dict) -> dict[str, dict]:
+    """Return the results in a record by the keys of their runs."""
+    return {result["key"]: result for result in log["runs"]}
+
+
+def keep(log: dict, run: Run) -> None:
+    """Add a run to its group; the record has its result."""
+    places = log["groups"].setdefault(run.group, {}).setdefault(run.name, [])
+    place = [result["key"] for result in log["runs"]].index(run.key)
+    if place not in places:
+        places.append(place)
+
+
+def write_log(path: Path, log: dict) -> None:
+    """Write a record, completely or not at all, with one run on each line."""
+    lines = [f"{json.dumps(name)}: {json.dumps(log[name], ensure_ascii=False)}" for name in log if name != "runs"]
+    runs = ",\n".join(map(json.dumps, log["runs"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text("{" + ",\n".join(lines) + ',\n"runs": [\n' + runs + "\n]}\n", encoding="utf-8")
+    part.replace(path)
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-
-
-@app.callback()
-def _about() -> None:
-    """Keep `all` a separate command, so that others can be added."""
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def load_all(photographs: str, digits: str, five: str | None, image_size: int) -> dict[str, Data]:
@@ -369,8 +329,8 @@ def load_all(photographs: str, digits: str, five: str | None, image_size: int) -
     return data
 
 
-@app.command("all")
-def all_command(
+@app.command(help=__doc__)
+def main(
     data: Annotated[
         str, typer.Option(help="The photographs: cifar10, or a folder with train/CLASS, test/CLASS.")
     ] = "cifar10",
@@ -384,8 +344,6 @@ def all_command(
     night: Annotated[
         bool, typer.Option("--night", help="More images and epochs: more than two hours of one core.")
     ] = False,
-    images: Annotated[int | None, typer.Option(min=1, help="Use at most this many training images.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Train for at most this many epochs.")] = None,
     budget: Annotated[
         float | None, typer.Option(help="Stop after this many CPU minutes; call again to continue.")
     ] = None,
@@ -397,24 +355,25 @@ def all_command(
 ) -> None:
     """Make every run of the chapter on experiments, one after the other, and its record. Continues where it was stopped."""
     torch.set_num_threads(threads)
-    size = shrink(NIGHT if night else Size(), images, epochs)
+    size = NIGHT if night else Size()
     stand_in = dict(curve=[dict(cpu_seconds=1.0, validation_accuracy=0.0)], kept=1)
+    head = dict(command="python -m solutions.training.experiments" + " --night" * night, rule=RULE, size=asdict(size))
     try:
         where = choose_device(device)
         check_can_be_written(record, checkpoints / "run.ckpt")
         loaded = load_all(data, digits, five, image_size)
         counts = [len(each.training) + len(each.validation) + len(each.test) for each in loaded.values()]
-        logbook = Logbook(record, size, [each.name for each in loaded.values()], counts).read()
+        log = read_log(record, head | dict(data=[each.name for each in loaded.values()], images=counts))
         total = len({run.key for run in plan(size, seeds, loaded, lambda _: stand_in)})
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    began = sum(os.times()[:2])
-    for run in plan(size, seeds, loaded, lambda run: logbook.runs[run.key]):
-        if run.key in logbook.runs:
-            logbook.add(run, None)
+    began, results = sum(os.times()[:2]), results_of(log)
+    for run in plan(size, seeds, loaded, lambda run: results[run.key]):
+        if run.key in results:
+            keep(log, run)
             continue
         if budget is not None and sum(os.times()[:2]) - began >= 60 * budget:
-            logbook.write()
+            write_log(record, log)
             out.print(f"{budget:g} CPU minutes are spent. Call the same command again to go on.")
             return
         try:
@@ -423,37 +382,24 @@ def all_command(
             raise typer.BadParameter(str(error)) from None
         machine = describe_machine(where)
         del machine["load"]  # the load differs in every run
-        logbook.add(run, result, machine)
-        logbook.write()
+        if machine not in log["machines"]:
+            log["machines"].append(machine)
+        results[run.key] = dict(key=run.key, machine=log["machines"].index(machine), **result)
+        log["runs"].append(results[run.key])
+        keep(log, run)
+        write_log(record, log)
         for path in kept_in(checkpoints, run, loaded[run.data]):
             path.unlink(missing_ok=True)  # the record has the run now
         out.print(
-            f"{len(logbook.runs):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
+            f"{len(results):3} of about {total}  {run.group}: {run.name}  seed {run.settings.seed}"
             f"  {len(result['curve'])} epochs  CPU {cpu_seconds(result):.1f} s"
             f"  validation {validation_accuracy(result):.1%}  test {result['test_accuracy']:.1%}",
             highlight=False,
             soft_wrap=True,
         )
-    if not logbook.attentions:
-        settings = recipe_for(loaded["five"], optimizer="adamw")
-        logbook.attentions = compare_attentions(settings, loaded["five"].training)
-    logbook.write()
-    say_groups(logbook)
-
-
-def shrink(size: Size, images: int | None, epochs: int | None) -> Size:
-    """Return a size in which no run learns from more images, or for more epochs."""
-    if images is not None:
-        fewer = {
-            name: min(getattr(size, name), images)
-            for name in ("images", "course_images", "met", "five_images", "validation", "test")
-        }
-        size = replace(size, **fewer, counts=tuple(sorted({min(count, images) for count in size.counts})))
-    if epochs is not None:
-        names = "epochs", "course_epochs", "recipe_epochs", "five_epochs"
-        few = {name: min(getattr(size, name), epochs) for name in names}
-        size = replace(size, **few, other_epochs=tuple(sorted({min(each, epochs) for each in size.other_epochs})))
-    return size
+    if not log["attentions"]:
+        log["attentions"] = compare_attentions(recipe_for(loaded["five"], optimizer="adamw"), loaded["five"].training)
+    write_log(record, log)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from autograder.checks.multihead.exercises import EXERCISES
 from solutions.training import experiments
 from solutions.training.architectures import WRONG, count_parameters, fit_width, make_model
 from solutions.training.data import Data, Split, draw, some_classes
-from solutions.training.experiments import Logbook, Run, Size, compare_attentions, execute, plan
+from solutions.training.experiments import Run, Size, compare_attentions, execute, plan
 from solutions.training.recipe import train
 from solutions.training.settings import Settings
 
@@ -255,7 +255,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
 
     def call(*arguments: object):
-        options = ["all", "--seeds", "2", "--record", tmp_path / "r.json", "--checkpoints", tmp_path / "kept"]
+        options = ["--seeds", "2", "--record", tmp_path / "r.json", "--checkpoints", tmp_path / "kept"]
         return CliRunner().invoke(experiments.app, [*map(str, options), *map(str, arguments)])
 
     return call
@@ -299,32 +299,15 @@ def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
     result = command("--budget", 0)
     assert result.exit_code == 0 and "Call the same command again" in result.output
     assert json.loads((tmp_path / "r.json").read_text())["runs"] == []
-    result = command("--images", 7)
+    result = command("--night")
     said = " ".join(result.output.replace("│", " ").split())
     assert result.exit_code == 2 and "was made with size" in said
 
 
-def test_shrink_takes_less() -> None:
-    """Is no number of images or epochs larger than requested?"""
-    small = experiments.shrink(experiments.NIGHT, 70, 2)
-    assert (small.images, small.course_images, small.counts, small.five_images) == (70, 70, (70,), 70)
-    assert (small.epochs, small.course_epochs, small.recipe_epochs, small.five_epochs) == (2, 2, 2, 2)
-    assert small.other_epochs == (2,)
-
-
-def test_record_is_whole_after_each_run(tmp_path: Path) -> None:
-    """Does a record that is read again hold what was written?"""
-    logbook = Logbook(tmp_path / "r.json", SIZE, ["a"], [9])
-    run = Run("width", "width 8", "photographs", 30, TINY)
-    logbook.add(run, fake(run), dict(processor="x"))
-    logbook.add(replace(run, group="chosen"), None)
-    logbook.write()
-    again = Logbook(tmp_path / "r.json", SIZE, ["a"], [9]).read()
-    assert again == logbook and len(again.runs) == 1
-    for names, counts, said in ((["b"], [9], "data"), (["a"], [8], "images")):
-        with pytest.raises(ValueError, match=f"was made with {said}"):
-            Logbook(tmp_path / "r.json", SIZE, names, counts).read()
-    for content in ("[]", "no JSON", "[{}]"):
+def test_record_of_something_else_is_refused(command, tmp_path: Path) -> None:
+    """Does the command leave a file alone that is no record of these experiments, and say so?"""
+    for content in ("[]", "no JSON", "[{}]", "{}"):
         (tmp_path / "r.json").write_text(content)
-        with pytest.raises(ValueError, match=r"r\.json is no record of these experiments"):
-            Logbook(tmp_path / "r.json", SIZE, ["a"], [9]).read()
+        result = command()
+        assert result.exit_code == 2 and "is no record of these" in " ".join(result.output.replace("│", " ").split())
+        assert (tmp_path / "r.json").read_text() == content
