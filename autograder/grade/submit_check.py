@@ -1,5 +1,6 @@
 """Check a notebook before it is submitted: run the grader's repair and the visible tests, and report in words."""
 
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -66,20 +67,17 @@ def submit_check(path: Path, exercises: Path, sandboxed: bool) -> Preview:
         data = file.read(MAX_BYTES)
     assignment, release = matching_release(data, exercises)
     repaired = repair_notebook(data, release, release)
-    results, left_out, questions = _run_notebook(repaired.notebook, sandboxed)
+    with closing(Session(Limits(), sandboxed)) as session:
+        results, questions = _run_notebook(repaired.notebook, session)
     results += [
         (name, _check_file(path.with_name(name), stem, sandboxed)) for name, stem in files_of(release.cells).items()
     ]
-    return Preview(assignment, repaired.receipt + left_out, results, repaired.questions + questions)
+    return Preview(assignment, repaired.receipt + session.left_out, results, repaired.questions + questions)
 
 
-def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[str, str]], list[str], list[str]]:
-    """Run every cell, and then the visible tests.
-
-    Returns:
-        A message about each, the statements that were left out, and what the grader would ask a person.
-    """
-    results, questions, session = [], [], Session(Limits(), sandboxed)
+def _run_notebook(notebook: NotebookNode, session: Session) -> tuple[list[tuple[str, str]], list[str]]:
+    """Run every cell, and then the visible tests; return a message about each, and what the grader would ask a person."""
+    results, questions = [], []
     cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     defined, session.chosen = answers_in(cells)
     for index, cell in sorted(enumerate(cells), key=lambda pair: is_test(pair[1])):
@@ -98,8 +96,7 @@ def _run_notebook(notebook: NotebookNode, sandboxed: bool) -> tuple[list[tuple[s
                 questions.append(session.which_counts(answer, partial(_passes, session, cell.source)))
         elif error not in ("", BARE) and name != "setup":
             results.append((f"{CELL}{name or cell.source.splitlines()[0][:40]}", error))
-    session.close()
-    return results, session.left_out, list(filter(None, questions))
+    return results, list(filter(None, questions))
 
 
 def _passes(session: Session, test: str) -> bool:
