@@ -177,54 +177,44 @@ def register(
         given: The cells that nbgrader keeps.
         due: When the assignment is due; None keeps the date that nbgrader has.
     """
-    with one_transaction(gradebook):
-        gradebook.update_or_create_assignment(name, **({"duedate": in_utc(due)} if due else {}))
-        try:
-            notebook = gradebook.find_notebook(stem, name)
-        except MissingEntry:
-            notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(kernelspec))
-        for cell in given:
-            info = cell.metadata.nbgrader
-            if is_grade(cell):
-                gradebook.update_or_create_grade_cell(
-                    info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
-                )
-            if is_solution(cell):
-                gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
-            gradebook.update_or_create_source_cell(
-                info.grade_id,
-                stem,
-                name,
-                source=cell.source,
-                cell_type=cell.cell_type,
-                locked=is_locked(cell),
-                checksum=compute_checksum(cell),
-            )
-        current = {cell.metadata.nbgrader.grade_id for cell in given if is_grade(cell)}
-        for cell in list(notebook.grade_cells):
-            if cell.name not in current:
-                for grade in list(cell.grades):  # grades of a removed cell would still count
-                    gradebook.db.delete(grade)
-                gradebook.db.delete(cell)
-        gradebook.db.flush()
-        for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
-            for cell in cells:
-                if cell.name in current or row is Comment:
-                    having = select(row.notebook_id).where(row.cell_id == cell.id)
-                    lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
-                    for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
-                        gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
-
-
-@contextmanager
-def one_transaction(gradebook: Gradebook) -> Iterator[None]:
-    """Join the commits of nbgrader's functions into one transaction: all or nothing, with one wait for the disk."""
-    gradebook.db.commit = gradebook.db.flush
+    gradebook.update_or_create_assignment(name, **({"duedate": in_utc(due)} if due else {}))
     try:
-        yield
-    finally:
-        del gradebook.db.commit
+        notebook = gradebook.find_notebook(stem, name)
+    except MissingEntry:
+        notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(kernelspec))
+    for cell in given:
+        info = cell.metadata.nbgrader
+        if is_grade(cell):
+            gradebook.update_or_create_grade_cell(
+                info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
+            )
+        if is_solution(cell):
+            gradebook.update_or_create_solution_cell(info.grade_id, stem, name)
+    current = {cell.metadata.nbgrader.grade_id for cell in given if is_grade(cell)}
+    for cell in list(notebook.grade_cells):
+        if cell.name not in current:
+            for grade in list(cell.grades):  # grades of a removed cell would still count
+                gradebook.db.delete(grade)
+            gradebook.db.delete(cell)
+    gradebook.db.flush()
+    for row, cells in ((Grade, notebook.grade_cells), (Comment, notebook.solution_cells)):
+        for cell in cells:
+            if cell.name in current or row is Comment:
+                having = select(row.notebook_id).where(row.cell_id == cell.id)
+                lacking = select(SubmittedNotebook.id).where(SubmittedNotebook.notebook_id == notebook.id)
+                for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
+                    gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
     gradebook.db.commit()
+    for cell in given:  # last, because an assignment whose texts are complete is not registered again
+        gradebook.update_or_create_source_cell(
+            cell.metadata.nbgrader.grade_id,
+            stem,
+            name,
+            source=cell.source,
+            cell_type=cell.cell_type,
+            locked=is_locked(cell),
+            checksum=compute_checksum(cell),
+        )
 
 
 class Recorder:
