@@ -3,7 +3,8 @@
     :::{widget} attention                  the place of book/_static/widget_attention.js; readers without scripts
     :::                                    see the text between these two lines
     {colab}`Try it <book/softmax.ipynb>`   a link that opens a notebook of the repository on Colab
-    {repo}`the README <README.md>`         a link to a file of the repository, or to the repository itself with <.>
+    {repo}`the README <README.md>`         a link to a file of the repository
+    {repository}`the repository </>`       a link to the repository itself
     {published}`a PDF <book.pdf>`          a link to a file that is published next to the book, and is not one of its pages
 
 The pages load nothing from other hosts.
@@ -19,13 +20,10 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math(?:(?!</math>).)*</math></span>)([.,;:?!)\]]+)', re.S)
 HEAD_WITH_FORMULA = re.compile(r'<th class="head([^"]*)">((?:(?!</th>).)*<math(?:(?!</th>).)*)</th>', re.S)
-
-logger = logging.getLogger(__name__)
 
 
 class Widget(SphinxDirective):
@@ -68,6 +66,7 @@ def name_links(app: Sphinx, config: Config) -> None:
     on_colab = files.replace("https://github.com", f"{colab}/github")
     config.extlinks = {
         "repo": (files, "%s"),
+        "repository": (f"{address}%s", "%s"),
         "colab": (on_colab, "%s"),
         "published": (f"{config.html_baseurl}%s", "%s"),
     }

@@ -93,7 +93,7 @@ def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path:
 @pytest.mark.parametrize("end", [".git", "/", ""])
 def test_address_of_the_repository_must_work_in_links(end: str, tmp_path: Path) -> None:
     """Does an address in `_config.yml` that only `git clone` takes stop the build, with the expected form?"""
-    (tmp_path / "index.md").write_text("# A page\n\n{repo}`the repository <.>`\n", encoding="utf-8")
+    (tmp_path / "index.md").write_text("# A page\n\n{repository}`the repository </>`\n", encoding="utf-8")
     address = f"https://github.com/a/b{end}"
     options = f"html_theme_options.repository_url={address}", "html_theme=sphinx_book_theme", "html_baseurl=x"
     command = [sys.executable, "-m", "sphinx", "-C", "-q", "-D", "extensions=myst_parser,sphinx_design,attention_book"]
@@ -103,6 +103,7 @@ def test_address_of_the_repository_must_work_in_links(end: str, tmp_path: Path) 
     page = tmp_path / "built" / "index.html"
     assert (f"{address}; expected https://github.com/OWNER/NAME" in done.stderr) == bool(end)
     assert page.exists() == (not end), done.stderr
+    assert end or f'href="{address}/"' in page.read_text(encoding="utf-8")
 
 
 def test_optional_rest_of_a_section_is_folded(tmp_path: Path) -> None:
