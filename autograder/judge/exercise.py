@@ -162,7 +162,7 @@ class Exercise:
             return outcome(self.of_arrays(function), case.arguments, self.names)
 
     def right_values(self, case: Case) -> list[np.ndarray]:
-        """Return the values that the answer and other right answers compute in a case, each once."""
+        """Return the values that the answer and other right answers compute in a case, those of each answer once."""
         answers = {"answer": getattr(self.answers, self.name)} | right_answers_of(self.stem)[self.name]
         values = []
         for function in answers.values():

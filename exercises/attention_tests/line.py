@@ -152,7 +152,7 @@ class Search:
         return None
 
     def _options(self, line):
-        """Yield what could stand in place of the changes of a line: pairs of a change and a right value."""
+        """Yield what may replace the changes of a line: pairs of a change and a right value."""
         values = self.known.values
         for change in line:
             if change.value.size == 1 and self.known.has(change) and not self._may_be_a_size(change):

@@ -152,9 +152,8 @@ def _ask(request: dict, namespace: dict) -> dict:
 
 def _find(request: dict, namespace: dict) -> dict:
     """Look for the wrong line of an answer."""
-    ask, read = (
-        getattr(_own_module(request[of]), request[what]) for of, what in (("module", "ask"), ("reads", "read"))
-    )
+    ask = getattr(_own_module(request["module"]), request["ask"])
+    read = getattr(_own_module(request["reads"]), request["read"])
     written = [_named(name, namespace) for name in (request["function"], *request["others"])]
     return {"value": find_line(written, ask, read, request["names"], request["case"], request["left_alone"])}
 
