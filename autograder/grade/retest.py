@@ -60,7 +60,10 @@ class Judge:
             unwritten = str(error).endswith(UNWRITTEN) and "bonus" not in cell.metadata
             for name in self.tested:
                 self.student.ask_about(name, unwritten=unwritten)
-                self._try_other_definitions(name, cell)
+                if name not in self.questions:
+                    question = self.student.which_counts(name, lambda: self._run(cell)[1] is None)
+                    self.questions |= {name: question} if question else {}
+            self._end_process()
         return outputs, error
 
     def _test(self, cell: NotebookNode) -> Tested:
@@ -68,7 +71,7 @@ class Judge:
             return clean
         outputs, error = self._run(cell)
         if error is not None and not self.in_process <= set(self.tested):  # another answer may have left something
-            self.end_process()
+            self._end_process()
             outputs, error = self._run(cell)
         if error is None or str(error).endswith(UNWRITTEN) or self.blamed:
             return outputs, error
@@ -96,19 +99,10 @@ class Judge:
         self.in_process |= set(self.tested)
         return run_test(cell, self.namespace, self.student)
 
-    def end_process(self) -> None:
+    def _end_process(self) -> None:
         """Let later tests find nothing that earlier ones have changed."""
         self.student.end_test()
         self.in_process.clear()
-
-    def _try_other_definitions(self, name: str, cell: NotebookNode) -> None:
-        """Ask a person if a test fails, and would pass with another definition of the answer."""
-        if not self.student.other_definitions(name):
-            return
-        if name not in self.questions:
-            question = self.student.which_counts(name, lambda: self._run(cell)[1] is None)
-            self.questions |= {name: question} if question else {}
-        self.end_process()
 
     def close(self) -> None:
         """End all kernels."""

@@ -162,24 +162,18 @@ class Session:
         """
         return seconds if self.losses < 2 else min(seconds, max(3.0, self.limits.call_seconds / 4))
 
-    def other_definitions(self, name: str) -> list[Cell]:
-        """Return the last cells that define an answer, but whose definition does not count."""
-        return [each for each in self.met if name in each.defines and each.number != self.chosen.get(name)][
-            -MAX_TRIALS:
-        ]
-
     def which_counts(self, name: str, passes: Callable[[], bool]) -> str:
         """Return the question which definition of an answer counts, if a failed test passes with another one; else "".
 
-        What a definition that does not count has done reaches no later test, and no message.
+        What a definition that does not count has done reaches no message. The caller ends the process of the last trial.
         """
         counts, lost = self.chosen.get(name), len(self.lost)
-        for other in self.other_definitions(name):
+        others = [each for each in self.met if name in each.defines and each.number != counts]
+        for other in others[-MAX_TRIALS:]:
             self.end_test()
             self.chosen |= {name: other.number}
             found = passes()
             self.chosen |= {name: counts}
-            self.end_test()
             del self.lost[lost:]
             if found:
                 which = f"the one in the cell that begins with `{other.first_line}` passes it"
