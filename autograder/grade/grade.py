@@ -19,7 +19,7 @@ from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
-from autograder.grade.task import Job, Task, not_graded
+from autograder.grade.task import Job, Task, grader_failed, not_graded
 from autograder.grade.workers import InstallationError, Workers, call
 from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
@@ -278,7 +278,7 @@ def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], 
                 question = f"{why} Open it: is it longer than the others, and whose are the words?"
                 fields = {"state": "timed out", "why": why, "questions": [question]}
             elif isinstance(fields, Exception):
-                fields = not_graded(f"The grader failed, not the submission: {fields!r}")
+                fields = grader_failed(fields)
             yield name, fields
 
     return run_all

@@ -21,7 +21,7 @@ from autograder.grade.execute import execute
 from autograder.grade.pictures import show_pictures
 from autograder.grade.repair import OtherAssignment, repair_notebook
 from autograder.grade.run_test import GraderError
-from autograder.grade.task import Job, Task, not_graded
+from autograder.grade.task import Job, Task, grader_failed
 from autograder.sandbox.host.bubblewrap import SandboxError
 
 MAX_MEMORY = 3 * 2**30  # bytes by which one submission may enlarge the grader's process; our answers do not enlarge it
@@ -76,8 +76,7 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
         done = execute(repaired.notebook, task.seed, task.limits, task.sandboxed, job.files, held_out)
         show_pictures(done.notebook, repaired.pictures, task.limits, task.sandboxed)
     except (GraderError, SandboxError) as error:
-        failed = not_graded(f"The grader failed, not the submission: {error}")
-        return failed | {"receipt": repaired.receipt, "questions": repaired.questions}
+        return grader_failed(error) | {"receipt": repaired.receipt, "questions": repaired.questions}
     return {
         "state": done.state,
         "why": done.why,

@@ -36,3 +36,8 @@ class Job:
 def not_graded(why: str) -> dict[str, Any]:
     """Return the fields of a result that the grader owes; the submission is graded the next time."""
     return {"state": "not graded", "why": why}
+
+
+def grader_failed(error: BaseException) -> dict[str, Any]:
+    """Return the fields of a result if our own code failed."""
+    return not_graded(f"The grader failed, not the submission: {type(error).__name__}: {error}")

@@ -1,6 +1,5 @@
 """A Dask cluster on loopback: scheduler and workers are real processes. Workers are forked from one process with PyTorch."""
 
-import ctypes
 import json
 import multiprocessing
 import os
@@ -78,16 +77,6 @@ class Manner:
         done = {"state": "graded", "process": os.getpid()}
         cluster.grade_one = lambda task, job: (wait_for(Path(os.fsdecode(job.data)).exists), done)[1]
 
-    def in_namespace(self, cluster: ModuleType) -> None:
-        """Act like a worker on another machine: with its own network namespace, and without the course's folder."""
-        name, course = self.value
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"/run/netns/{name}") as file:
-            assert libc.setns(file.fileno(), 0x40000000) == 0
-        assert libc.unshare(0x20000) == 0
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-        subprocess.run(["mount", "-t", "tmpfs", "none", str(course)], check=True)
-
 
 def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait until a condition is true."""
@@ -127,12 +116,10 @@ class Worker:
 
 
 class Farm:
-    """A scheduler and its workers; `options` go to all of them."""
+    """A scheduler and its workers."""
 
-    def __init__(
-        self, folder: Path, host: str = "127.0.0.1", protocol: str = "tcp", options: tuple[str, ...] = ()
-    ) -> None:
-        self.folder, self.host, self.protocol, self.options, self.port = folder, host, protocol, options, 0
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, 0
         self.workers: list[Worker] = []
         self.scheduler: subprocess.Popen | None = None
         self.start_scheduler()
@@ -141,9 +128,8 @@ class Farm:
         """Start the scheduler; a second start uses the same address."""
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "dask", "scheduler", "--host", self.host, "--port", str(self.port)]
-        command += ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0", "--protocol", self.protocol]
-        command += self.options
+        command = [sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
         with (self.folder / "scheduler.log").open("ab") as log:
             self.scheduler = subprocess.Popen(command, stdout=log, stderr=log)
         wait_for(file.exists)
@@ -158,7 +144,7 @@ class Farm:
     def start(self, *options: str, manner: Manner | None = None, threads: int = 1) -> Worker:
         """Start a worker."""
         folder = self.folder / f"worker{len(self.workers)}"
-        arguments = [self.address, "--nthreads", str(threads), "--name", folder.name, *self.options, *options]
+        arguments = [self.address, "--nthreads", str(threads), "--name", folder.name, *options]
         arguments += ["--local-directory", str(folder)]
         self.workers.append(Worker(arguments, folder, manner))
         return self.workers[-1]

@@ -1,18 +1,15 @@
 """Does a class get the same points on a cluster, and each submission only once, whatever happens to the workers?"""
 
 import logging
-import os
 import random
 import shutil
 import signal
 import socket
-import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import dask
 import pytest
 import sample_class
 from conftest import NAME, SEED
@@ -20,7 +17,7 @@ from dask_farm import Farm, Manner, wait_for
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade import cluster
-from autograder.grade.cluster import Cluster, ClusterError
+from autograder.grade.cluster import Cluster
 from autograder.grade.execute import CheckResult
 from autograder.grade.grade import InstallationError, grade
 from autograder.grade.task import Job, Task
@@ -62,25 +59,11 @@ def course(before: Course, local: Course, tmp_path: Path) -> Course:
 
 
 @pytest.fixture
-def make_farm(tmp_path: Path) -> Iterator[Callable[..., Farm]]:
-    """Return a function that starts a cluster; the fixture ends its processes."""
-    farms = []
-
-    def make(**options) -> Farm:
-        folder = tmp_path / f"farm{len(farms)}"
-        folder.mkdir()
-        farms.append(Farm(folder, **options))
-        return farms[-1]
-
-    yield make
-    for farm in farms:
-        farm.stop()
-
-
-@pytest.fixture
-def farm(make_farm: Callable[..., Farm]) -> Farm:
+def farm(tmp_path: Path) -> Iterator[Farm]:
     """A scheduler without workers."""
-    return make_farm()
+    farm = Farm(tmp_path)
+    yield farm
+    farm.stop()
 
 
 @pytest.fixture
@@ -147,14 +130,13 @@ def test_unfit_workers_get_nothing_and_are_named(
 
 
 def test_worker_names_what_differs() -> None:
-    """Does a worker name the packages and the files that differ from the grader's, and keep the task of the run?"""
+    """Does a worker name the packages and the files that differ from the grader's?"""
     ours, task = cluster.versions(), Task("", "", "", 0, sandboxed=False)
-    assert cluster.ask("run", task, ours, 1) == ("", os.getpid())
-    assert cluster.TASKS["run"] is task
+    assert cluster.work(1, task, ours, Job(b""))["state"] == "not graded"
     theirs = ours | {"torch": "2.0", "autograder/checks/vit/__init__.py": "0"}
-    said, _ = cluster.ask("run", task, theirs, 1)
+    said = cluster.work(1, task, theirs, Job(b""))
     assert said.startswith(f"torch {ours['torch']} instead of 2.0, autograder/checks/vit/__init__.py ")
-    assert cluster.ask("run", task, dict.fromkeys(ours, "other"), 1)[0].endswith(" instead of other, …")
+    assert cluster.work(1, task, dict.fromkeys(ours, "other"), Job(b"")).endswith(" instead of other, …")
     files = {f"autograder/{name}.py" for name in ("grade/job", "grade/cluster", "sandbox/host/bubblewrap")}
     assert files | {"solutions/vit.py"} < ours.keys()
     assert "autograder/report/report.py" not in ours
@@ -166,7 +148,7 @@ def test_cluster_without_fit_workers_is_an_error(
 ) -> None:
     """Does the grader say why no worker grades and what to do, and record nothing?"""
     monkeypatch.setattr(cluster, "WAIT_SECONDS", 0.0)
-    with pytest.raises(ClusterError, match=r"(?s)4 submissions are not graded.*there is none.*dask worker"):
+    with pytest.raises(InstallationError, match=r"(?s)4 submissions are not graded.*there is none.*dask worker"):
         grade(course, assignment, seed=SEED, cluster=farm.address)
     worker = farm.start(threads=2)
     wait_for(worker.has_joined)
@@ -184,7 +166,7 @@ def test_scheduler_that_is_not_there_is_an_error(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "carrier-pigeon://127.0.0.1:1", "tls://127.0.0.1:1"):
-        with pytest.raises(ClusterError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
+        with pytest.raises(InstallationError, match=rf"No Dask scheduler answers at {address}: .+\n.*dask scheduler"):
             grade(course, assignment, seed=SEED, cluster=address)
     assert course.load_results(NAME) == []
 
@@ -266,7 +248,7 @@ def test_scheduler_restarted_between_two_runs(
         if (what, done) == ("submissions", 2):
             farm.stop_scheduler()
 
-    with pytest.raises(ClusterError, match=r"The Dask scheduler at .* was lost.*\nFinished results are recorded"):
+    with pytest.raises(InstallationError, match=r"The Dask scheduler at .* was lost.*\nFinished results are recorded"):
         grade(course, assignment, seed=SEED, cluster=farm.address, progress=lose_it)
     assert 2 <= len(course.load_results(NAME)) < len(STUDENTS)
     farm.start_scheduler()
@@ -274,65 +256,6 @@ def test_scheduler_restarted_between_two_runs(
     grade(course, assignment, cluster=farm.address)
     assert outcome(course, assignment) == outcome(local, assignment)
     assert recorded == dict.fromkeys(STUDENTS, 1)
-
-
-# ----------------------------------------------------------------------------------------------- another machine
-
-
-@pytest.fixture
-def namespaces() -> Iterator[list[str]]:
-    """Two network namespaces with the addresses 198.18.73.2 and .3; the tests have 198.18.73.1."""
-    numbers = {number: f"ag{os.getpid() % 100_000}-{number}" for number in (2, 3)}
-    lines = []
-    # Each namespace has its own cable, because a firewall may drop a bridge's packets.
-    for number, name in numbers.items():
-        lines += [f"netns add {name}", f"link add {name}a type veth peer name {name}b netns {name}"]
-        lines += [f"addr add 198.18.73.1 peer 198.18.73.{number} dev {name}a", f"link set {name}a up"]
-        lines += [
-            f"-n {name} addr add 198.18.73.{number} peer 198.18.73.1 dev {name}b",
-            f"-n {name} link set {name}b up",
-        ]
-        lines += [f"-n {name} link set lo up"]
-    try:
-        for line in lines:
-            try:
-                done = subprocess.run(["ip", *line.split()], capture_output=True, text=True, check=False)
-            except FileNotFoundError:
-                pytest.skip("iproute2 is not installed, which makes network namespaces")
-            if done.returncode != 0:
-                pytest.skip(f'this machine makes no network namespaces: "ip {line}" said {done.stderr.strip()}')
-        yield list(numbers.values())
-    finally:
-        for name in numbers.values():
-            if shutil.which("ip"):
-                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
-
-@pytest.mark.deep
-def test_workers_on_other_machines_with_tls(
-    make_farm: Callable[..., Farm],
-    namespaces: list[str],
-    course: Course,
-    local: Course,
-    assignment: Assignment,
-    tmp_path: Path,
-) -> None:
-    """Are the points the same if workers have their own network, no folder of the course, and encrypted connections?"""
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2"]
-    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    options = ("--tls-ca-file", certificate, "--tls-cert", certificate, "--tls-key", key)
-    farm = make_farm(host="198.18.73.1", protocol="tls", options=options)
-    workers = [
-        farm.start("--host", f"198.18.73.{number}", manner=Manner("in_namespace", (name, course.root)))
-        for number, name in zip((2, 3), namespaces)
-    ]
-    assert farm.address.startswith("tls://198.18.73.1:")
-    mine = {"ca-file": certificate, "client.cert": certificate, "client.key": key}
-    with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in mine.items()}):
-        grade(course, assignment, seed=SEED, cluster=farm.address)
-    assert outcome(course, assignment) == outcome(local, assignment)
-    assert sum(worker.begun for worker in workers) == len(STUDENTS)
 
 
 # ---------------------------------------------------------------------------------- assignment of jobs, without grading
@@ -344,12 +267,15 @@ def jobs_of(tmp_path: Path, *names: str) -> dict[str, Job]:
 
 
 @pytest.mark.deep
-def test_submission_that_loses_five_workers_is_not_graded(farm: Farm) -> None:
-    """Is a submission given up after five lost workers, with the reason?"""
-    for _ in range(5):
+def test_submission_that_loses_its_workers_is_not_graded(farm: Farm) -> None:
+    """Is a submission given up after as many lost workers as Dask allows, with the reason?"""
+    for _ in range(4):
         farm.start(manner=Manner("ends_in_the_middle"))
     run = Cluster(farm.address, Task("", "", "", 0)).run({"poison": Job(b"/nothing")})
-    assert list(run) == [("poison", {"state": "not graded", "why": "5 workers were lost on this submission."})]
+    [(name, fields)] = run
+    assert (name, fields["state"]) == ("poison", "not graded")
+    assert "KilledWorker: Attempted to run task" in fields["why"]
+    assert "on 4 different workers" in fields["why"]
 
 
 @pytest.mark.deep
