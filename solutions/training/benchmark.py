@@ -8,7 +8,6 @@ depends on these measurements.
 import hashlib
 import json
 import math
-import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -16,13 +15,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import scipy.stats
 import torch
 import torch.nn.functional as F
 import typer
 from PIL import Image
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -35,6 +32,7 @@ from solutions.training.text import load_text
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops
+PLAIN_EPOCHS = 12  # the most epochs of the plain recipe
 RECORDS = Path("book/records")
 SHORT = Settings(epochs=2, shift=0.0, rotation=0.0)  # such a short run sees each image twice, and needs no augmentation
 CHANGES = {  # changes to the recipe; each run makes one
@@ -59,8 +57,6 @@ out = Console()
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 SeedsOption = Annotated[int, typer.Option(help="How many seeds, from 0 on.")]
-EpochsOption = Annotated[int, typer.Option(help="How many epochs the schedule is planned for.")]
-ImagesOption = Annotated[int, typer.Option(help="How many training images are used.")]
 ThreadsOption = Annotated[int, typer.Option(help="Threads of the CPU, the same for all.")]
 RecordsOption = Annotated[Path, typer.Option("--records", help="Where the records go.")]
 DigitsOption = Annotated[bool, typer.Option("--digits", help="Use scikit-learn's digits instead of MNIST.")]
@@ -164,51 +160,6 @@ def _say(recipe: str, seed: int, epoch: Epoch) -> None:
     )
 
 
-def time_to(goal: float, curve: list[dict], clock: str = "seconds") -> float | None:
-    """Return the training time until the test accuracy first reaches a goal; None if it never does."""
-    total = 0.0
-    for epoch in curve:
-        total += epoch[clock]
-        if epoch["test_accuracy"] >= goal:
-            return total
-    return None
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """Return the mean, and half the width of its 95 % interval by Student's t; NaN if there is only one value."""
-    if len(values) < 2:
-        return values[0], math.nan
-    half = scipy.stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values), float(half)
-
-
-def show_comparison(records: list[Record]) -> None:
-    """Print the times and accuracies of both recipes, and the ratios seed by seed."""
-    curves = {name: [record.curve for record in records if record.name == name] for name in ("plain", "short")}
-    table = Table("", "plain", "ours", "plain / ours")
-
-    def row(what: str, measure, form: str = "{:.1f}") -> None:
-        pairs = [(measure(plain), measure(ours)) for plain, ours in zip(curves["plain"], curves["short"])]
-        cells = [_with_interval([pair[side] for pair in pairs], form) for side in (0, 1)]
-        ratios = [plain / ours for plain, ours in pairs if plain is not None and ours is not None]
-        ratio = _with_interval(ratios, "{:.2f}") if len(ratios) == len(pairs) else "not reached by all seeds"
-        table.add_row(what, *cells, ratio)
-
-    for clock, unit in (("seconds", "s"), ("cpu_seconds", "CPU s")):
-        row(f"an epoch, {unit}", lambda curve, clock=clock: statistics.mean(epoch[clock] for epoch in curve))
-        row(f"to {GOAL:.1%} of the test images, {unit}", lambda curve, clock=clock: time_to(GOAL, curve, clock))
-    row("test accuracy after the first epoch, %", lambda curve: 100 * curve[0]["test_accuracy"], "{:.2f}")
-    row("test accuracy at the end, %", lambda curve: 100 * curve[-1]["test_accuracy"], "{:.2f}")
-    out.print(table)
-
-
-def _with_interval(values: list[float | None], form: str) -> str:
-    if None in values:
-        return "not reached"
-    mean, half = interval(values)
-    return form.format(mean) if math.isnan(half) else f"{form.format(mean)} ± {form.format(half)}"
-
-
 # ---- the commands ---------------------------------------------------------------------------------------------------
 
 
@@ -223,74 +174,54 @@ def _read(path: Path) -> list[Record]:
 @app.command("compare")
 def compare_command(
     seeds: SeedsOption = 3,
-    first_seed: Annotated[int, typer.Option(help="Go on from this seed; the file has the earlier ones.")] = 0,
-    epochs: Annotated[int, typer.Option(help="The most epochs of the plain recipe.")] = 12,
     threads: ThreadsOption = 2,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
-    """Run the plain recipe and ours side by side, print the ratios, and write comparison.json (on a GPU, comparison_gpu.json)."""
+    """Run the plain recipe and ours side by side, and write comparison.json (on a GPU, comparison_gpu.json)."""
     torch.set_num_threads(threads)
     where = choose_device(device)
     data = _data(digits)
     path = records / ("comparison_gpu.json" if where.type == "cuda" else "comparison.json")
-    runs = [] if first_seed == 0 else _read(path)
-    for seed in range(first_seed, seeds):
-        for pair in compare(seed, epochs, where, data):
+    runs = []
+    for seed in range(seeds):
+        for pair in compare(seed, PLAIN_EPOCHS, where, data):
             write_record(path, *runs, *pair)  # an interruption loses no finished measurement
         runs += pair
-    show_comparison(runs)
 
 
 @app.command()
 def ablate(
     seeds: SeedsOption = 3,
-    epochs: EpochsOption = 1,
-    images: ImagesOption = 27500,
     threads: ThreadsOption = 2,
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
     """Change one setting at a time, measure on the validation split, and write ablation.json. Continues an interrupted run."""
     torch.set_num_threads(threads)
-    data, base = _data(digits), replace(SHORT, epochs=epochs)
-    _one_at_a_time(records / "ablation.json", {n: replace(base, **c) for n, c in CHANGES.items()}, data, seeds, images)
+    settings = {name: replace(SHORT, epochs=1, **changes) for name, changes in CHANGES.items()}
+    _one_at_a_time(records / "ablation.json", settings, _data(digits), seeds, images=27_500)
 
 
 @app.command("wrong")
 def wrong_command(
     seeds: SeedsOption = 5,
-    epochs: EpochsOption = Settings.epochs,
-    images: ImagesOption = 10_000,
     threads: ThreadsOption = 1,
     records: RecordsOption = RECORDS,
     digits: DigitsOption = False,
 ) -> None:
     """Train with wrong attention, and write wrong_attention.json: does accuracy show it? Continues an interrupted run."""
     torch.set_num_threads(threads)
-    data, base = _data(digits), Settings(epochs=epochs, optimizer="adamw")  # Muon needs PyTorch's layers
+    base = Settings(optimizer="adamw")  # Muon needs PyTorch's layers
     settings = {name: replace(base, architecture=architecture) for name, architecture in ATTENTIONS.items()}
-    _one_at_a_time(records / "wrong_attention.json", settings, data, seeds, images, tested=True)
-
-
-def _show(done: list[Record]) -> None:
-    """Print the accuracy and the CPU seconds of the runs of each name. Test accuracy, if measured, is preferred."""
-    tested = done[0].test_accuracy is not None
-    table = Table("", f"{'test' if tested else 'validation'} accuracy, %", "each seed", "CPU seconds")
-    for name in dict.fromkeys(run.name for run in done):
-        runs = [run for run in done if run.name == name]
-        shares = [100 * (run.test_accuracy if tested else run.curve[-1]["validation_accuracy"]) for run in runs]
-        seconds = [sum(epoch["cpu_seconds"] for epoch in run.curve) for run in runs]
-        each = " ".join(f"{share:.2f}" for share in shares)
-        table.add_row(name, _with_interval(shares, "{:.2f}"), each, _with_interval(seconds, "{:.1f}"))
-    out.print(table)
+    _one_at_a_time(records / "wrong_attention.json", settings, _data(digits), seeds, images=10_000, tested=True)
 
 
 def _one_at_a_time(
     path: Path, changed: dict[str, Settings], data: Data, seeds: int, images: int, tested: bool = False
 ) -> None:
-    """Train with each of the changed settings, seed by seed, on the first images. Keep runs, skip kept ones, print all.
+    """Train with each of the changed settings, seed by seed, on the first images. Keep runs, and skip kept ones.
 
     Args:
         path: The file of the record.
@@ -314,7 +245,6 @@ def _one_at_a_time(
             done.append(Record(name, asdict(settings), what, machine, "float32", epochs, *measured))
             write_record(path, *done)
             _say(name, seed, curve[-1])
-    _show(done)
 
 
 def _train_seeds(
@@ -332,7 +262,6 @@ def _train_seeds(
         epochs = [asdict(epoch) for epoch in curve]
         runs.append(Record(name, asdict(settings), data.name, describe_machine(where), precision, epochs, *measured))
         models.append(model.cpu())
-    _show(runs)
     best = max(range(seeds), key=lambda seed: (runs[seed].curve[-1]["validation_accuracy"], -seed))
     return runs, models[best], best
 
@@ -356,13 +285,11 @@ def train_command(
 
 
 @app.command("decoder")
-def decoder_command(
-    seeds: SeedsOption = 3, epochs: EpochsOption = 6, threads: ThreadsOption = 2, records: RecordsOption = RECORDS
-) -> None:
+def decoder_command(seeds: SeedsOption = 3, threads: ThreadsOption = 2, records: RecordsOption = RECORDS) -> None:
     """Train the decoder on pages.txt: decoder_pages.json, and decoder_pages.pt of the best seed on the validation split."""
     torch.set_num_threads(threads)
     data = load_text(records / "pages.txt")
-    settings = replace(Settings(), epochs=epochs, **data.settings)
+    settings = replace(Settings(), epochs=6, **data.settings)
     runs, model, _ = _train_seeds("decoder", settings, data, seeds, "cpu", Path("build"))
     write_record(records / "decoder_pages.json", *runs)
     torch.save(model.half().state_dict(), records / "decoder_pages.pt")
@@ -423,11 +350,6 @@ def estimate(records: RecordsOption = RECORDS) -> None:
     estimates = [estimate_t4(replace(Settings(), batch_size=size)) for size in (128, 256, 512)]
     records.mkdir(parents=True, exist_ok=True)
     (records / "t4.json").write_text(json.dumps(estimates, indent=1) + "\n")
-    table = Table("batch", "launches a step", "GFLOP a step", "MB a step", "an epoch on a T4, s (estimate)")
-    for each in estimates:
-        counts = f"{each['launches']}", f"{each['operations'] / 1e9:.1f}", f"{each['bytes'] / 1e6:.0f}"
-        table.add_row(f"{each['batch_size']}", *counts, f"{each['low']:.1f} to {each['high']:.1f}")
-    out.print(table)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Does the benchmark measure what it claims? It runs on generated images and digits, without MNIST and GPU."""
 
 import json
-import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 from solutions.training import benchmark
 from solutions.training.data import MEAN, STD, Data, Split, normalise
-from solutions.training.record import Epoch, Record
+from solutions.training.record import Record
 from solutions.training.settings import Settings
 from solutions.training.t4 import count_step
 from solutions.vit import ViT
@@ -25,11 +24,6 @@ def draw_split(count: int, seed: int = 0) -> Split:
     generator = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (count, 1, 28, 28), generator=generator) / 255
     return Split(normalise(images), torch.randint(0, 10, (count,), generator=generator))
-
-
-def curve(*shares: float) -> list[dict]:
-    """Return a curve of epochs of 3 s and 5 CPU seconds."""
-    return [asdict(Epoch(i + 1, 3.0, 5.0, 1.0, 0.5, None, None, share)) for i, share in enumerate(shares)]
 
 
 def test_images_are_those_of_the_splits() -> None:
@@ -51,21 +45,6 @@ def test_plain_recipe_learns() -> None:
         *_, (_, epochs) = runs
     np.testing.assert_allclose(rates, [1e-3, 0.95e-3, 0.9025e-3])
     assert epochs[-1].loss < epochs[0].loss
-
-
-def test_time_to_a_goal() -> None:
-    """Is the time to a goal the training time up to the first epoch that reaches it, on either clock?"""
-    assert benchmark.time_to(0.98, curve(0.9, 0.98, 0.97)) == 6.0
-    assert benchmark.time_to(0.98, curve(0.9, 0.98, 0.97), "cpu_seconds") == 10.0
-    assert benchmark.time_to(0.98, curve(0.9, 0.979)) is None
-
-
-def test_interval_is_students() -> None:
-    """Is the 95 % interval of 1, 2, 6 that of Student's t with two degrees of freedom: 3 ± 4.3027 · √7 / √3?"""
-    mean, half = benchmark.interval([1.0, 2.0, 6.0])
-    assert mean == 3.0
-    np.testing.assert_allclose(half, 4.302653 * math.sqrt(7 / 3), rtol=1e-6)
-    assert math.isnan(benchmark.interval([1.0])[1])
 
 
 def test_changes_are_one_at_a_time() -> None:
@@ -101,11 +80,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "Settings", partial(Settings, epochs=2))
 
 
-def call(*arguments: object) -> str:
+def call(*arguments: object) -> None:
     """Run the command."""
     result = CliRunner().invoke(benchmark.app, [*map(str, arguments), "--digits", "--threads", "1"])
     assert result.exit_code == 0, (result.exception, result.output)
-    return result.output
 
 
 def test_compare_records_both(small: None, tmp_path: Path) -> None:
@@ -122,29 +100,29 @@ def test_compare_records_both(small: None, tmp_path: Path) -> None:
 
 
 def test_ablate_goes_on(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does each change run once for each seed, on the requested images, without repetition in a second call?"""
+    """Does each change run once for each seed, without repetition in a second call?"""
     monkeypatch.setattr(benchmark, "CHANGES", {"the recipe": {}, "no warm-up": dict(warmup=0.0)})
     for seeds in (1, 2):
-        table = call("ablate", "--seeds", seeds, "--images", 30, "--records", tmp_path)
+        call("ablate", "--seeds", seeds, "--records", tmp_path)
         runs = json.loads((tmp_path / "ablation.json").read_text())
         assert [(run["name"], run["settings"]["seed"]) for run in runs] == [
             (name, seed) for seed in range(seeds) for name in ("the recipe", "no warm-up")
         ]
-    assert "no warm-up" in table and {run["data"] for run in runs} == {"digits, the first 30 training images"}
+    assert {run["data"] for run in runs} == {"digits, the first 40 training images"}
     assert [run["settings"]["warmup"] for run in runs] == [0.1, 0.0, 0.1, 0.0]
     assert all(epoch["test_accuracy"] is None for run in runs for epoch in run["curve"])
 
 
 def test_wrong_attention_is_trained_like_the_right_one(small: None, tmp_path: Path) -> None:
     """Is each attention trained for each seed from the same parameters, and tested once?"""
-    table = call("wrong", "--seeds", 2, "--epochs", 1, "--images", 30, "--records", tmp_path)
+    call("wrong", "--seeds", 2, "--records", tmp_path)
     runs = [Record(**run) for run in json.loads((tmp_path / "wrong_attention.json").read_text())]
     assert [(run.name, run.settings["seed"]) for run in runs] == [
         (n, seed) for seed in (0, 1) for n in benchmark.ATTENTIONS
     ]
     others = [run.settings | dict(architecture="", seed=0) for run in runs]
     assert others == others[:1] * len(runs)
-    assert all(f"{100 * run.test_accuracy:.2f}" in table for run in runs)
+    assert all(0 <= run.test_accuracy <= 1 for run in runs)
 
 
 def test_train_makes_weights_and_records(small: None, tmp_path: Path) -> None:
