@@ -8,6 +8,7 @@ A change of words or of decisions is one difference of these files, which a pers
   test and of each hidden stage, on two seeds. The message of a known mistake is written {M6}. If two seeds differ only in
   numbers, the first is kept.
 - classes.txt: the results of the sample classes, and the top of their feedback.
+- said.txt: what collecting and exporting say in the tests of tests/lms.
 - damaged.txt: 2,000 notebooks after what editors, systems and people do to them: receipts, questions, and work that does not
   arrive.
 """
@@ -16,8 +17,10 @@ import contextlib
 import difflib
 import io
 import math
+import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -33,6 +36,7 @@ sys.path[:0] = [
 from bs4 import BeautifulSoup
 from conftest import ALL, assignment_of
 from damage import CHANGES, arrives, changed, others_of
+from golden.said import RECORD
 from test_visible_tests import said_of
 
 from autograder.course.course import Course
@@ -145,12 +149,25 @@ def _decision(name: str, changes: list[tuple[Callable[..., None], int, int]]) ->
     return " / ".join(said)[:2000]
 
 
+# ------------------------------------------------------------------------------------------------------------- said
+
+
+def said() -> Iterator[str]:
+    """Yield what is said in the tests that call `said`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "said"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests" / "lms")]
+        subprocess.run(command, env=os.environ | {RECORD: str(path)}, check=True)
+        yield from sorted(path.read_text(encoding="utf-8").splitlines(), key=lambda line: line.partition(" | ")[0])
+
+
 # -------------------------------------------------------------------------------------------------------- comparison
 
 RECORDS: dict[str, Callable[[], Iterator[str]]] = {
     **{f"verdicts_{stem}": (lambda stem=stem: verdicts(stem)) for stem in ALL.values()},
     "classes": classes,
     "damaged": damaged,
+    "said": said,
 }
 
 

@@ -5,11 +5,17 @@ import io
 import json
 import stat
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+from golden.said import said
 
 from autograder.course.course import Course
+from autograder.lms import collect as collecting
+from autograder.lms import export as exporting
 from autograder.lms.collect import Line
+from autograder.lms.export import Export, Exported
 
 NAME = "1_attention"
 ROSTER = [
@@ -23,6 +29,37 @@ ROSTER = [
     {"id": "-rf", "first_name": "", "last_name": "", "email": ""},
     {"id": "נועה", "first_name": "", "last_name": "", "email": ""},
 ]
+
+
+def collect(*arguments: Any) -> list[Line]:
+    """Collect as `autograder.lms.collect` does, and compare what it says with what was recorded."""
+    lines = heard(collecting.collect, *arguments)
+    said(f"{line.outcome} {line.student}: {line.file}: {line.why}" for line in lines)
+    return lines
+
+
+def prepare_export(*arguments: Any, **options: Any) -> Export:
+    """Export as `autograder.lms.export` does, and compare tables and warnings with what was recorded."""
+    done = heard(exporting.prepare_export, *arguments, **options)
+    said(line for table in done.tables.values() for line in table.splitlines())
+    write = done.write
+
+    def written() -> Exported:
+        files = write()
+        said(files.warnings)
+        return files
+
+    done.write = written
+    return done
+
+
+def heard(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function; compare the text of an error with what was recorded."""
+    try:
+        return function(*arguments, **options)
+    except ValueError as error:
+        said([str(error)])
+        raise
 
 
 def notebook(text: str = "1") -> bytes:

@@ -6,12 +6,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from downloads import ADA, NAME, listing, notebook, patch, submitted, write_roster, write_zip
+from downloads import ADA, NAME, collect, listing, notebook, patch, submitted, write_roster, write_zip
 
 from autograder.course import archives
 from autograder.course.course import Assignment, Course, Submission
 from autograder.files import Unreadable
-from autograder.lms.collect import collect
 
 
 def hostile(path: Path, kind: str) -> Path:

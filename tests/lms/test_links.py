@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from downloads import ADA, NAME, answered, notebook, submitted, write_roster, write_zip
+from downloads import ADA, NAME, answered, collect, notebook, submitted, write_roster, write_zip
 
 from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
-from autograder.lms.collect import collect
 
 LINK = "https://colab.research.google.com/drive/1aBcD?usp=sharing"
 PAGE = f'<html><head><title>Essay</title></head><body><p>Hi, <a href="{LINK}">my notebook</a></p></body></html>'

@@ -6,14 +6,12 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from downloads import NAME, notebook, outcomes, submitted, write_csv, write_roster, write_zip
+from downloads import NAME, collect, notebook, outcomes, prepare_export, submitted, write_csv, write_roster, write_zip
 from test_report import WRITTEN, put_in_gradebook, result
 
 from autograder.course.course import Assignment, Course
 from autograder.course.moodle_worksheet import read_moodle_time
 from autograder.course.roster import read_worksheet
-from autograder.lms.collect import collect
-from autograder.lms.export import prepare_export
 from autograder.spreadsheets import read_table
 
 # Titles; the word before a number; a state; yes; the time 20 November 2026, 17:30.

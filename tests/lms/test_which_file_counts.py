@@ -3,12 +3,12 @@
 import nbformat
 import pytest
 from conftest import ALL, NAME, assignment_of
-from downloads import ADA, answered, outcomes, submitted, write_zip
+from downloads import ADA, answered, collect, outcomes, submitted, write_zip
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
 from autograder.files import Unreadable
 from autograder.imports import ROOT
-from autograder.lms.collect import MAX_LISTED, collect
+from autograder.lms.collect import MAX_LISTED
 
 SOLVED = answered(softmax="1", attention="2")
 OTHER = answered(softmax="1", attention="3")

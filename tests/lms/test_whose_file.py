@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from conftest import NAME
-from downloads import answered, listing, notebook, outcomes, submitted, write_roster, write_zip
+from downloads import answered, collect, listing, notebook, outcomes, submitted, write_roster, write_zip
 from typer.testing import CliRunner
 
 from autograder.cli import app
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course
-from autograder.lms.collect import collect
 from autograder.lms.ledger import Line
 
 ADAS = answered(softmax="'ada'")
