@@ -29,7 +29,7 @@ from attention_tests.compare import (
     outcome,
     read_plainly,
 )
-from attention_tests.line import find_line, values_of, with_line
+from attention_tests.line import Known, find_line, values_of, with_line
 from attention_tests.watch import Watch
 
 from autograder.judge import catalogue
@@ -162,7 +162,7 @@ class Exercise:
             return outcome(self.of_arrays(function), case.arguments, self.names)
 
     def right_values(self, case: Case) -> list[np.ndarray]:
-        """Return the values that the answer and other right answers compute in a case, those of each answer once."""
+        """Return the values that the answer and other right answers compute in a case, equal ones once."""
         answers = {"answer": getattr(self.answers, self.name)} | right_answers_of(self.stem)[self.name]
         values = []
         for function in answers.values():
@@ -170,7 +170,7 @@ class Exercise:
                 with Watch(namespace, [*self.given, *self.uses]) as watch:
                     self.run(function, case)
                 values += values_of(watch.changes)
-        return values
+        return Known(values).values
 
     def hidden_cases(self, seed: int) -> list[dict[str, Any]]:
         """Return the prepared cases of all hidden stages."""

@@ -58,8 +58,7 @@ def find_line(written, ask, read, names, case, left_alone=()):
         left_alone: The names of the answers of other exercises.
 
     Returns:
-        How it was found, one of SENTENCES; its line and function; the name of the variable that should have another value,
-        its value, and the value that makes the result right, or "", None and None.
+        How it was found, one of SENTENCES; line and function; the variable, its value and the right one, or "" and None.
     """
     namespace, expected, torch = names_around(written[0]), case["expected"], sys.modules.get("torch")
 
@@ -96,7 +95,8 @@ def find_line(written, ask, read, names, case, left_alone=()):
 def _is_of_no_line(mine, right, is_class):
     """Whether results differ only by rounding, or a class has another number or shape of parameters."""
     wrong = [(mine[name].astype(float), each) for name, each in right.items() if not _near(mine[name], each)]
-    if is_class and any((each == each.round()).all() for _, each in wrong):
+    counts = [each for _, each in wrong if (each == each.round()).all()]
+    if is_class and any(tuple(each.flat) not in [result.shape for result in right.values()] for each in counts):
         return True
     compared = [(np.abs(one - each), np.abs(each)) for one, each in wrong if one.shape == each.shape]
     return len(compared) == len(wrong) and all((off <= ROUNDED * size.max()).all() for off, size in compared)
@@ -109,19 +109,24 @@ def values_of(changes):
         rounds.setdefault((change.place, change.name), []).append(change)
     values = [value for each in rounds.values() for value in (each[-1].value, *each[-1].items)]
     alone = [each for each in rounds.values() if len(each) > 1 and all(change.filled is None for change in each)]
-    values += [plain([change.value for change in each]) for each in alone]
-    return Known(values).values
+    return values + [plain([change.value for change in each]) for each in alone]
 
 
 class Search:
     """Looks for the line among the changes of a run; `is_right` says whether the result is right with other values."""
 
     def __init__(self, changes, case, right, got, is_right):
-        self.changes, self.is_right, self.results = changes, is_right, got.get("arrays", {})
+        self.changes, self.is_right = changes, is_right
+        mine = {name: np.asarray(each, float) for name, each in got.get("arrays", {}).items()}
+        wrong = {name: each for name, each in right.items() if name not in mine or not _near(mine[name], each)}
+        self.results = [mine[name] for name in wrong if name in mine]
         self.given = [value for value in map(plain, case["arguments"]) if value is not None]
         self.known = Known([*map(np.array, case["right_values"]), *right.values(), *self.given])
-        self.any_shape = any(np.shape(self.results.get(name)) != each.shape for name, each in right.items())
+        self.inner = [each for each in self.known.values if not any(_near(each, other) for other in right.values())]
+        self.any_shape = any(np.shape(mine.get(name)) != each.shape for name, each in wrong.items())
         self.named = [each for each in self.changes if each.name and each.value is not None]
+        ends = ([each for each in self.named if _near(each.value, result)] for result in self.results)
+        self.returns = [each[-1] for each in ends if each]
 
     def misused(self, call, name):
         """Return the line that set a variable which an error concerns; None if its value is a known array or size."""
@@ -163,7 +168,8 @@ class Search:
                 yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
             if change is rounds[-1] and self._is_first_in_loop(rounds):
                 yield from ([(change, form)] for form in self._forms_for(change))
-                others = (right for right in values if right.ndim and right.shape != change.value.shape)
+                others = values if change in self.returns or not self.results else self.inner
+                others = (right for right in others if right.ndim and right.shape != change.value.shape)
                 yield from ([(change, right)] for right in others if change.value.ndim)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
@@ -171,11 +177,13 @@ class Search:
                 yield pairs
 
     def _forms_for(self, change):
-        forms = (form for right in self.known.values for form in _forms(right, change.value.shape))
-        return (form for form in forms if not _near(form, change.value))
+        values, shape = self.known.values, change.value.shape
+        forms = (form for right in values for form in _forms(right, shape))
+        wider = [right for right in values if shape and right.ndim == len(shape) + 1]
+        parts = (part for right in wider for parts in _parts(right, shape) for part in parts)
+        return (form for form in itertools.chain(forms, parts) if not _near(form, change.value))
 
     def _may_be_a_size(self, change):
-        """Whether a wrong shape may come from a number, although the number is known."""
         return self.any_shape and change.value.ndim == 0 and float(change.value).is_integer()
 
     def _is_first_in_loop(self, rounds):
@@ -186,22 +194,16 @@ class Search:
         return all(self.known.has(last[place]) for place in places)
 
     def _start(self, change, right):
-        """Return the change before a loop, and its right value, if it repairs as well; or what is given."""
+        """Return the change before, and its right value, if it is unknown and this repairs as well; else what is given."""
         same = [each for each in self.named if (each.name, each.call) == (change.name, change.call)]
-        place = next(i for i, each in enumerate(same) if each.place == change.place)
-        before = same[place - 1]
-        fits = place and before.value.shape == change.value.shape
-        options = ((before, form) for form in self._forms_for(before)) if fits else ()
+        before = same[: next(i for i, each in enumerate(same) if each.place == change.place)][-1:]
+        options = ((each, form) for each in before if not self.known.has(each) for form in self._forms_for(each))
         return next((pair for pair in options if self.is_right([pair])), (change, right))
 
     def returned(self, end):
-        """Return the line of the first unknown value if it is a returned one, so that all values before it are known.
-
-        If all are known, the last returned value, `end`, has them in a wrong place. If no result is in it, as of a
-        gradient, or it still has only zeros, no line is wrong.
-        """
-        items = [item for item in end.items if item is not None and (item.ndim == 0 or item.any())]
-        if not any(_near(np.asarray(each, float), item) for each in self.results.values() for item in items):
+        """Return the line of the first unknown value if it was returned, or of `end` if all are known; it has a wrong result."""
+        items = [item for item in end.items if item is not None and (item.ndim == 0 or item.any())]  # not only zeros
+        if not any(_near(each, item) for each in self.results for item in items):
             return None
         first = next((each for each in self.changes if not self.known.has(each)), end)
         return None if first.name or first.caller else _found("returned", first.place)
@@ -217,10 +219,9 @@ class Known:
                 self.values.append(value)
 
     def has(self, change, in_order=False):
-        """Whether all values of a change are known, or parts of known ones. A value that is no array may be right.
+        """Whether all values of a change are known, or parts of known ones; of a filled array, only the new numbers.
 
-        With `in_order`, a known value whose axes have another order does not count. Of an array that a line filled,
-        only the new numbers count.
+        With `in_order`, a known value whose axes have another order does not count.
         """
         if (change, in_order) not in self.answers:
             items = [item for item in change.items if item is not None and item.size]
@@ -245,8 +246,8 @@ def _close(one, other, is_array):
     """Return which numbers are equal up to rounding; `np.isclose` takes five times as long."""
     room = 2e-4 if is_array else 2e-6  # a single number may be equal by chance
     with np.errstate(all="ignore"):
-        equal = (np.abs(one - other) <= room / 10 + room * np.abs(other)) | (one == other)
-    return equal | (np.isnan(one) & np.isnan(other))
+        equal = np.isfinite(other) & (np.abs(one - other) <= room / 10 + room * np.abs(other))
+    return equal | (one == other) | (np.isnan(one) & np.isnan(other))
 
 
 def _near(one, other):
@@ -275,8 +276,8 @@ def _parts(value, shape):
 
 
 def _found(how, place, name="", value=None, right=None):
-    code, line = place
-    return {"how": how, "line": line, "function": code.co_qualname, "name": name, "value": value, "right": right}
+    function = place[0].co_qualname
+    return {"how": how, "line": place[1], "function": function, "name": name, "value": value, "right": right}
 
 
 def _checked(how, line, function, name, value, right):
@@ -306,4 +307,5 @@ def _comparison(value, right):
         off, ratios = np.abs(value - right)[wrong].max(), (value / right)[np.isfinite(right) & (right != 0)]
     if wrong.all() and ratios.size and np.allclose(ratios, ratios[0], rtol=1e-3):
         return f"is {ratios[0]:.4g} times the right value"
-    return "is wrong: some of its numbers are NaN" if np.isnan(off) else f"is wrong by up to {off:.3g}"
+    strange = "should be infinite" if np.isfinite(value).all() else "are infinite or NaN"
+    return f"is wrong by up to {off:.3g}" if np.isfinite(off) else f"is wrong: some of its numbers {strange}"

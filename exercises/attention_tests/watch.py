@@ -164,8 +164,6 @@ def _like(old, right):
         return np.array(right, dtype=float if old.dtype.kind == "f" else old.dtype)
     if np.ndim(right) and kind is slice:
         return slice(*right.astype(int).tolist(), old.step)
-    if np.ndim(right) and kind is dict:
-        return {name: _like(each, part) for (name, each), part in zip(old.items(), right)}
     if np.ndim(right) and isinstance(old, (list, tuple)):
         return kind([_like(each, part) for each, part in zip([*old, *[old[-1]] * len(right)], right)])
     return np.array(right) if np.ndim(right) or kind is not int or right % 1 else int(right)

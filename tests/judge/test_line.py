@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from attention_tests.compare import WrongAnswer
 from attention_tests.line import with_line
 from conftest import setup_of
@@ -70,6 +71,12 @@ CHANGED = [
         "Line 11 of attention: `w` is wrong by up to 0.1.",
     ),
     ("exponentials = np.exp(", "exponentials = np.cos(", 10, "Line 10 of attention: `exponentials` is wrong"),
+    (
+        "scores = np.where(mask, scores, -np.inf)",
+        "scores = scores + np.where(mask, 0.0, -4.0)",
+        9,
+        "`scores` is wrong: some of its numbers should be infinite.",
+    ),
     ("return w @ values, w", "return w @ values + w[..., :1], w", 12, "all values before it are right"),
     ("return w @ values, w", "return w @ values, exponentials", 12, "all values before it are right"),
     ("return w @ values, w", "return w @ values, np", 12, "attention ended at line 12"),
@@ -122,6 +129,62 @@ def test_wrong_line_of_tensors_is_said(stem: str, name: str, old: str, new: str,
         found = [error.found for error in each.failures(wrong, 0).values() if error.found]
     assert found
     assert all(named in text.splitlines()[each["line"] - 1] for each in found), found
+
+
+# Answers in small steps, as students write them: the wrong line is the one with a #.
+IN_STEPS = {
+    ("attention", "softmax"): """def softmax(scores, axis=-1):
+    top = np.max(scores, axis=axis, keepdims=True)
+    e = np.exp(scores - top)
+    norm = np.sum(e, axis=axis, keepdims=True) + 0.1  #
+    return e / norm
+""",
+    ("encoder", "rope"): """def rope(x, positions, base=10_000.0):
+    if x.shape[-1] % 2:
+        raise ValueError("odd")
+    angles = positions[..., None] * base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    first = x[..., ::2] * angles.cos() - x[..., 1::2] * angles.sin()
+    second = x[..., ::2] * angles.sin() - x[..., 1::2] * angles.cos()  #
+    return torch.stack([first, second], dim=-1).flatten(-2)
+""",
+    ("vit", "PatchEmbedding"): """class PatchEmbedding(torch.nn.Module):
+    def __init__(self, *, image_size, patch_size, channels, width):
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError("no whole number of patches")
+        self.size = image_size
+        self.projection = torch.nn.Conv2d(channels, width, patch_size, stride=patch_size)
+
+    def forward(self, images):
+        if images.shape[-2:] != (self.size, self.size):
+            raise ValueError("another size")
+        y = self.projection(images)
+        y = y.flatten(2)
+        y = y.transpose(0, 2)  #
+        return y
+""",
+}
+
+
+@pytest.mark.parametrize(("stem", "name"), IN_STEPS)
+def test_wrong_line_of_an_answer_in_steps_is_said(stem: str, name: str) -> None:
+    """Is the line right if right answers have its value as a step, or only as a part of a larger one?"""
+    text = IN_STEPS[stem, name]
+    with seeded(5):
+        errors = exercises_of(stem)[name].failures(written(text, name, torch=torch), 5)
+    wrong = next(number for number, line in enumerate(text.splitlines(), 1) if line.endswith("#"))
+    assert {error.found["line"] for error in errors.values() if error.found} == {wrong}
+
+
+def test_line_is_silent_if_only_a_gradient_is_wrong() -> None:
+    """Does a detached result, whose value is right, get no line that says that its value is wrong?"""
+    each = exercises_of("encoder")["Encoder"]
+    text = changed_text(
+        Path(each.answers.__file__), "Encoder", [("return self.norm(x)", "return self.norm(x).detach()")]
+    )
+    with seeded(0):
+        errors = each.failures(Mutation("answer", (), "", text, each.answers.Encoder).function(), 0)
+    assert errors and not any(error.found for error in errors.values())
 
 
 def test_search_leaves_nothing_behind() -> None:

@@ -42,8 +42,10 @@ def softmax_in_log_space(scores, axis=-1):
 
 
 def softmax_with_expand_dims(scores, axis=-1):
-    exponentials = np.exp(scores - np.expand_dims(np.max(scores, axis), axis))
-    return exponentials / np.expand_dims(np.sum(exponentials, axis), axis)
+    largest = np.expand_dims(np.max(scores, axis), axis)
+    exponentials = np.exp(scores - largest)
+    total = np.expand_dims(np.sum(exponentials, axis), axis)
+    return exponentials / total
 
 
 def softmax_as_differences(scores, axis=-1):
@@ -174,9 +176,13 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 
 def attention_noticing_nan(queries, keys, values, mask=None):
     """Look for a NaN, which shows that the mask hides all keys from a query."""
-    scores = hide(queries @ swap(keys) / np.sqrt(queries.shape[-1]), mask)
-    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
-    weights = exponentials / exponentials.sum(-1, keepdims=True)
+    products = queries @ swap(keys)
+    scores = hide(products / np.sqrt(queries.shape[-1]), mask)
+    largest = scores.max(-1, keepdims=True)
+    shifted = scores - largest
+    exponentials = np.exp(shifted)
+    total = exponentials.sum(-1, keepdims=True)
+    weights = exponentials / total
     if np.isnan(weights).any():
         raise ValueError("the mask hides all keys from a query")
     return weights @ values, weights
@@ -243,7 +249,8 @@ def self_attention_packed(tokens, w_query, w_key, w_value, mask=None):
 def backward_with_whole_jacobians(grad_output, queries, keys, values):
     """Build the Jacobian diag(p) - p pᵀ of each row as a matrix."""
     root = np.sqrt(queries.shape[-1])
-    weights = softmax_in_log_space(np.einsum("...qd,...kd->...qk", queries, keys) / root)
+    products = np.einsum("...qd,...kd->...qk", queries, keys)
+    weights = softmax_in_log_space(products / root)
     jacobians = weights[..., None] * np.eye(weights.shape[-1]) - weights[..., None] * weights[..., None, :]
     grad_scores = (
         np.einsum("...qij,...qj->...qi", jacobians, np.einsum("...qv,...kv->...qk", grad_output, values)) / root
@@ -259,7 +266,9 @@ def backward_by_the_output(grad_output, queries, keys, values):
     """Take the row sums of grad_output * output, as FlashAttention does."""
     output, weights = attention_by_einsum(queries, keys, values)
     delta = (grad_output * output).sum(-1, keepdims=True)
-    grad_scores = weights * (grad_output @ swap(values) - delta)
+    grad_weights = grad_output @ swap(values)
+    centred = grad_weights - delta
+    grad_scores = weights * centred
     root = queries.shape[-1] ** 0.5
     return grad_scores @ (keys / root), swap(grad_scores) @ (queries / root), swap(weights) @ grad_output
 
@@ -348,14 +357,14 @@ def online_without_nan(largest, total, mixed, scores, values):
 
 def online_from_a_finite_number(largest, total, mixed, scores, values):
     """Subtract the smallest finite number in rows without a key so far."""
-    larger = np.maximum(largest, scores.max(-1))
+    of_block = scores.max(-1)
+    larger = np.maximum(largest, of_block)
     origin = np.maximum(larger, np.finfo(float).min)
-    rescale, new = np.exp(largest - origin), np.exp(scores - origin[..., None])
-    return (
-        larger,
-        np.einsum("...,...->...", rescale, total) + np.einsum("...k->...", new),
-        np.einsum("...,...v->...v", rescale, mixed) + np.einsum("...qk,...kv->...qv", new, values),
-    )
+    before, shifted = largest - origin, scores - origin[..., None]
+    rescale, new = np.exp(before), np.exp(shifted)
+    old_total, new_total = np.einsum("...,...->...", rescale, total), np.einsum("...k->...", new)
+    old_mixed, new_mixed = np.einsum("...,...v->...v", rescale, mixed), np.einsum("...qk,...kv->...qv", new, values)
+    return larger, old_total + new_total, old_mixed + new_mixed
 
 
 def online_in_torch(largest, total, mixed, scores, values):

@@ -31,7 +31,11 @@ def norm_like(forward):
 
 def norm_by_rsqrt(norm, x):
     variance, mean = torch.var_mean(x, dim=-1, keepdim=True, correction=0)
-    return (x - mean) * torch.rsqrt(variance + norm.eps) * norm.scale + norm.shift
+    raised = variance + norm.eps
+    inverse = torch.rsqrt(raised)
+    normalised = (x - mean) * inverse
+    scaled = normalised * norm.scale
+    return scaled + norm.shift
 
 
 def norm_in_loops(norm, x):
@@ -46,14 +50,16 @@ def norm_in_loops(norm, x):
 def norm_in_float32(norm, x):
     wide = x.float()
     wide = wide - wide.mean(-1, keepdim=True)
-    wide = wide * (wide.pow(2).mean(-1, keepdim=True) + norm.eps) ** -0.5
+    squares = wide.pow(2)
+    wide = wide * (squares.mean(-1, keepdim=True) + norm.eps) ** -0.5
     return wide.to(x.dtype) * norm.scale + norm.shift
 
 
 def norm_in_float64(norm, x):
     wide = x.double()
     centred = wide - wide.mean(-1, True)
-    y = centred / (torch.linalg.vector_norm(centred, dim=-1, keepdim=True) ** 2 / norm.width + norm.eps).sqrt()
+    deviation = (torch.linalg.vector_norm(centred, dim=-1, keepdim=True) ** 2 / norm.width + norm.eps).sqrt()
+    y = centred / deviation
     return (y * norm.scale + norm.shift).to(x.dtype)
 
 
@@ -130,7 +136,8 @@ class FeedForwardWithNames(nn.Sequential):
 
 def feed_through_erf(net, x):
     hidden = net.expand(x)
-    hidden = 0.5 * hidden * (1 + torch.erf(hidden / 2**0.5))
+    share = 0.5 * (1 + torch.erf(hidden / 2**0.5))
+    hidden = hidden * share
     return net.contract(F.dropout(hidden, p=net.share, training=net.training))
 
 

@@ -12,7 +12,10 @@ def refuse_odd(x):
 
 
 def angles_of(x, positions, base):
-    return positions.unsqueeze(-1) / base ** (2 * torch.arange(x.shape[-1] // 2) / x.shape[-1])
+    pairs = torch.arange(x.shape[-1] // 2)
+    exponents = 2 * pairs / x.shape[-1]
+    powers = base**exponents
+    return positions.unsqueeze(-1) / powers
 
 
 def rope_by_complex_numbers(x, positions, base=10_000.0):
@@ -54,7 +57,8 @@ def rope_written_into(x, positions, base=10_000.0):
     result, width = torch.zeros_like(x), x.size(-1)
     for pair in range(0, width, 2):
         angle = positions * base ** (-pair / width)
-        result[..., pair] = x[..., pair] * torch.cos(angle) - x[..., pair + 1] * torch.sin(angle)
+        ahead, across = x[..., pair] * torch.cos(angle), x[..., pair + 1] * torch.sin(angle)
+        result[..., pair] = ahead - across
         result[..., pair + 1] = x[..., pair + 1] * torch.cos(angle) + x[..., pair] * torch.sin(angle)
     return result
 

@@ -19,6 +19,26 @@ def product_in_loops(a: Tensor, b: Tensor) -> Tensor:
     return torch.stack([torch.stack(row) for row in rows])
 
 
+def trace_of_the_diagonal(a):
+    diagonal = a.diagonal(dim1=-2, dim2=-1)
+    return diagonal.sum(-1)
+
+
+def pairwise_dot_in_two_steps(q, k):
+    turned = k.transpose(1, 2)
+    return torch.bmm(q, turned)
+
+
+def bilinear_in_two_steps(x, w, y):
+    mapped = x @ w
+    return mapped @ y.mT
+
+
+def merge_in_two_steps(x):
+    tokens = x.transpose(1, 2).contiguous()
+    return tokens.view(x.size(0), x.size(2), x.size(1) * x.size(3))
+
+
 MATMUL = {
     "answer": answers.matmul,
     "oracle": oracles.matmul,
@@ -45,7 +65,7 @@ MATMUL_TRANSPOSED = {
 BATCHED_TRACE = {
     "answer": answers.batched_trace,
     "oracle": oracles.batched_trace,
-    "diagonal": lambda a: a.diagonal(dim1=-2, dim2=-1).sum(-1),
+    "diagonal": trace_of_the_diagonal,
     "ellipsis": by_letters("...ii->..."),
     "mask": lambda a: (a * torch.eye(a.shape[-1])).sum((1, 2)),
     "indices": lambda a: a[:, torch.arange(a.shape[1]), torch.arange(a.shape[2])].sum(1),
@@ -55,7 +75,7 @@ BATCHED_TRACE = {
 PAIRWISE_DOT = {
     "answer": answers.pairwise_dot,
     "oracle": oracles.pairwise_dot,
-    "bmm": lambda q, k: torch.bmm(q, k.transpose(1, 2)),
+    "bmm": pairwise_dot_in_two_steps,
     "@": lambda q, k: q @ k.mT,
     "broadcast": lambda q, k: (q[:, :, None] * k[:, None]).sum(-1),
     "image by image": lambda q, k: torch.stack([q[i] @ k[i].T for i in range(len(q))]),
@@ -66,7 +86,7 @@ PAIRWISE_DOT = {
 BILINEAR = {
     "answer": answers.bilinear,
     "oracle": oracles.bilinear,
-    "@": lambda x, w, y: x @ w @ y.mT,
+    "@": bilinear_in_two_steps,
     "w and y first": lambda x, w, y: x @ (w @ y.transpose(-1, -2)),
     "two einsums": lambda x, w, y: torch.einsum("bne,bme->bnm", torch.einsum("bnd,de->bne", x, w), y),
     "linear": lambda x, w, y: torch.bmm(F.linear(x, w.T), y.mT),
@@ -95,7 +115,7 @@ SPLIT_HEADS = {
 MERGE_HEADS = {
     "answer": answers.merge_heads,
     "oracle": stand_ins.merge_heads,
-    "contiguous and view": lambda x: x.transpose(1, 2).contiguous().view(x.size(0), x.size(2), x.size(1) * x.size(3)),
+    "contiguous and view": merge_in_two_steps,
     "permute and reshape": lambda x: x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1),
     "movedim": lambda x: x.movedim(1, 2).flatten(-2),
     "loop over heads": lambda x: torch.cat([x[:, head] for head in range(x.shape[1])], dim=2),

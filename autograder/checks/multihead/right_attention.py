@@ -15,7 +15,8 @@ from solutions import multihead as answers
 
 
 def attend_as_nanogpt(q, k, v, mask=None):
-    att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+    products = q @ k.transpose(-2, -1)
+    att = products * (1.0 / math.sqrt(k.size(-1)))
     if mask is not None:
         mask = with_axes(mask)
         refuse(mask)
@@ -42,7 +43,8 @@ def attend_adding(lowest):
     """Add a float mask, as BERT and Hugging Face's models do."""
 
     def attend(q, k, v, mask=None):
-        scores = torch.einsum("...nd,...md->...nm", q * q.shape[-1] ** -0.5, k)
+        scaled = q * q.shape[-1] ** -0.5
+        scores = torch.einsum("...nd,...md->...nm", scaled, k)
         if mask is not None:
             refuse(mask)
             bias = torch.zeros_like(mask, dtype=q.dtype).masked_fill_(mask.logical_not(), lowest(q.dtype))

@@ -312,7 +312,8 @@ def rollout_of_jacobgil(weights):
     for attention in weights:
         fused = attention.mean(axis=1)
         a = fused + 1.0 * torch.eye(fused.size(-1), dtype=weights.dtype)
-        a = a / a.sum(dim=-1, keepdim=True)
+        sums = a.sum(dim=-1, keepdim=True)
+        a = a / sums
         result = torch.matmul(a, result)
     return result[:, 0, :]
 
@@ -327,7 +328,8 @@ def rollout_backwards(weights):
 
 def rollout_by_einsum(weights):
     mean = torch.einsum("lbhij->lbij", weights) / weights.shape[2]
-    mixing = 0.5 * mean + 0.5 * torch.eye(mean.shape[-1], dtype=mean.dtype)
+    half, of_token = 0.5 * mean, 0.5 * torch.eye(mean.shape[-1], dtype=mean.dtype)
+    mixing = half + of_token
     rollout = torch.eye(mean.shape[-1], dtype=mean.dtype).repeat(mean.shape[1], 1, 1)
     for index in range(len(mixing)):
         rollout = torch.einsum("bij,bjk->bik", mixing[index], rollout)

@@ -216,6 +216,13 @@ class EmbeddingOfHuggingFace(nn.Module):
         return self.projection(pixel_values).flatten(2).transpose(1, 2)
 
 
+def embed_by_a_product(module, images):
+    patches = stand_ins.patchify(images, module.patch_size)
+    weight = module.projection.weight.reshape(len(module.projection.weight), -1)
+    products = patches @ weight.T
+    return products + module.projection.bias
+
+
 PATCH_EMBEDDING = {
     "answer": answers.PatchEmbedding,
     "reshape and permute": embed_like(embed_by_reshape),
@@ -224,13 +231,7 @@ PATCH_EMBEDDING = {
             answers.patchify(images, module.patch_size), module.projection.weight.flatten(1), module.projection.bias
         )
     ),
-    "patchify and a product": embed_like(
-        lambda module, images: (
-            stand_ins.patchify(images, module.patch_size)
-            @ module.projection.weight.reshape(len(module.projection.weight), -1).T
-            + module.projection.bias
-        )
-    ),
+    "patchify and a product": embed_like(embed_by_a_product),
     "F.conv2d": embed_like(
         lambda module, images: (
             F.conv2d(images, module.projection.weight, module.projection.bias, stride=module.patch_size)
