@@ -1,6 +1,7 @@
 """Write the built book as an EPUB, for e-book readers. Each page of the book becomes one file in the EPUB.
 
 The standard defines the contents of an EPUB and their names: https://www.w3.org/TR/epub-33/
+Sphinx's own builder would add all scripts, the pages for instructors and the answers; this one has the pages of the PDF.
 """
 
 import re
