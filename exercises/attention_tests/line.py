@@ -276,8 +276,7 @@ def _parts(value, shape):
 
 
 def _found(how, place, name="", value=None, right=None):
-    function = place[0].co_qualname
-    return {"how": how, "line": place[1], "function": function, "name": name, "value": value, "right": right}
+    return dict(how=how, line=place[1], function=place[0].co_qualname, name=name, value=value, right=right)
 
 
 def _checked(how, line, function, name, value, right):

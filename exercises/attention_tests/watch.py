@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 MAX_LINES, MAX_CHANGES = 40_000, 1000  # that are followed in one call of an answer
+CRASHES = (3, 13) <= sys.version_info < (3, 13, 3)  # if variables are read that a closure has: python/cpython#128396
 MAX_NUMBERS, MAX_ITEMS = 20_000, 64  # a larger array or list is not looked at
 OF_A_MODULE = ("_parameters", "_buffers", "_modules")  # where PyTorch keeps these attributes
 PART_OF_A_LINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # how Python calls the code of a comprehension
@@ -52,8 +53,7 @@ class Watch:
 
     def __init__(self, namespace, left_alone=(), instead=()):
         self.namespace, self.left_alone, self.instead = namespace, left_alone, instead
-        self.changes, self.error, self.raised, self.misused = [], None, None, (0, "")
-        self.moment, self.calls = 0, {}
+        self.changes, self.calls, self.moment, self.error, self.raised, self.misused = [], {}, 0, None, None, (0, "")
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -67,8 +67,10 @@ class Watch:
 
     def follows(self, frame):
         """Whether the code of a frame is followed."""
-        own = frame.f_globals is self.namespace and frame.f_code.co_name not in PART_OF_A_LINE
-        return own and frame.f_code.co_qualname.partition(".")[0] not in self.left_alone
+        code = frame.f_code
+        crashes = CRASHES and {*code.co_cellvars, *code.co_freevars} - {"__class__"}
+        own = frame.f_globals is self.namespace and code.co_name not in PART_OF_A_LINE
+        return own and not crashes and code.co_qualname.partition(".")[0] not in self.left_alone
 
     def variables(self, names):
         """Yield the variables of a function, and the attributes of its objects: name, where it is, and value."""
@@ -185,5 +187,4 @@ def _key(value):
     """Return something that differs if a value has changed."""
     if isinstance(value, (list, tuple)):  # a change of an array in it is a change of that array only
         return (), [each if type(each) in (int, float) else id(each) for each in value[:MAX_ITEMS]]
-    array = plain(value)
-    return ((), id(value)) if array is None else (array.shape, array.tobytes())
+    return ((), id(value)) if (array := plain(value)) is None else (array.shape, array.tobytes())

@@ -4,12 +4,15 @@ If a difference is wanted, write the records again, and commit them with the cha
 """
 
 import pytest
+from attention_tests.watch import CRASHES
 from conftest import ALL
 from golden import record
 
+CLOSURE = pytest.mark.skipif(CRASHES, reason="some lines are not looked for in this Python, which would crash")
 QUICK = {"multihead": ("matmul", "split_heads")}
 
 
+@CLOSURE
 @pytest.mark.parametrize("stem", QUICK)
 def test_verdicts_of_some_exercises_are_those_recorded(stem: str) -> None:
     """Are the messages about known mistakes, right answers and mutations the same, for a few exercises?"""
@@ -22,6 +25,7 @@ def test_decisions_about_some_damaged_notebooks_are_those_recorded() -> None:
     assert record.differences(record.recorded("damaged")[:60], list(record.damaged(60))) == []
 
 
+@CLOSURE
 @pytest.mark.deep
 @pytest.mark.parametrize("name", [*(f"verdicts_{stem}" for stem in ALL.values()), "classes", "damaged"])
 def test_everything_is_as_recorded(name: str) -> None:
