@@ -82,24 +82,25 @@ def find_line(written, ask, read, names, case, left_alone=()):
     if "error" in got and not raised:
         return _found("type", ends[-1].place) if ends and got["error"] != "RuntimeError" else None
     half = next((_found("rounded", each.place, each.name) for each in watch.changes if each.is_half), None)
-    if (half and raised) or ("arrays" in got and _is_of_no_line(got["arrays"], right, isinstance(written[0], type))):
+    mine = {name: np.asarray(each, float) for name, each in got.get("arrays", {}).items()}
+    wrong = [(mine.get(name), each) for name, each in right.items() if name not in mine or not _near(mine[name], each)]
+    is_class = isinstance(written[0], type)
+    if (half and raised) or (mine and _is_of_no_line(wrong, is_class)):
         return half
     most = min(MAX_TRIED, MAX_LINES // max(1, watch.moment))
-    search = Search(watch.changes, case, right, got, lambda instead: not run(instead)[2])
+    search = Search(watch.changes, case, right, wrong, lambda instead: not run(instead)[2])
     if raised:
         misused = search.misused(*watch.misused) if got["error"] in ("TypeError", "AttributeError") else None
         return misused or search.repaired(most) or raised
-    return search.repaired(most) or (search.returned(ends[-1]) if ends else None)
+    return search.repaired(most) or (search.returned(ends[-1], is_class) if ends else None)
 
 
-def _is_of_no_line(mine, right, is_class):
-    """Whether results differ only by rounding, or a class has another number or shape of parameters."""
-    wrong = [(mine[name].astype(float), each) for name, each in right.items() if not _near(mine[name], each)]
-    counts = [each for _, each in wrong if (each == each.round()).all()]
-    if is_class and any(tuple(each.flat) not in [result.shape for result in right.values()] for each in counts):
+def _is_of_no_line(wrong, is_class):
+    """Whether results differ only by rounding, or whole numbers of a class, such as how many parameters it has."""
+    if is_class and all((right == right.round()).all() for _, right in wrong):
         return True
-    compared = [(np.abs(one - each), np.abs(each)) for one, each in wrong if one.shape == each.shape]
-    return len(compared) == len(wrong) and all((off <= ROUNDED * size.max()).all() for off, size in compared)
+    alike = all(mine is not None and mine.shape == right.shape for mine, right in wrong)
+    return alike and all((np.abs(mine - right) <= ROUNDED * np.abs(right).max()).all() for mine, right in wrong)
 
 
 def values_of(changes):
@@ -115,18 +116,13 @@ def values_of(changes):
 class Search:
     """Looks for the line among the changes of a run; `is_right` says whether the result is right with other values."""
 
-    def __init__(self, changes, case, right, got, is_right):
+    def __init__(self, changes, case, right, wrong, is_right):
         self.changes, self.is_right = changes, is_right
-        mine = {name: np.asarray(each, float) for name, each in got.get("arrays", {}).items()}
-        wrong = {name: each for name, each in right.items() if name not in mine or not _near(mine[name], each)}
-        self.results = [mine[name] for name in wrong if name in mine]
+        self.results = [mine for mine, _ in wrong if mine is not None]
         self.given = [value for value in map(plain, case["arguments"]) if value is not None]
         self.known = Known([*map(np.array, case["right_values"]), *right.values(), *self.given])
-        self.inner = [each for each in self.known.values if not any(_near(each, other) for other in right.values())]
-        self.any_shape = any(np.shape(mine.get(name)) != each.shape for name, each in wrong.items())
+        self.any_shape = any(np.shape(mine) != right.shape for mine, right in wrong)
         self.named = [each for each in self.changes if each.name and each.value is not None]
-        ends = ([each for each in self.named if _near(each.value, result)] for result in self.results)
-        self.returns = [each[-1] for each in ends if each]
 
     def misused(self, call, name):
         """Return the line that set a variable which an error concerns; None if its value is a known array or size."""
@@ -140,10 +136,11 @@ class Search:
 
     def repaired(self, most):
         """Return the first line that a right value repairs, of those that compute an unknown value or nothing new."""
-        tried, ends, before = 0, time.process_time() + MAX_SEARCH, self.given
+        tried, ends, of_calls = 0, time.process_time() + MAX_SEARCH, {}
         for line in (list(line) for _, line in itertools.groupby(self.named, lambda each: each.moment)):
+            before = of_calls.setdefault(line[0].call, [*self.given])
             is_new = not any(_near(each.value, other) for each in line for other in before)
-            before = [*before, *(each.value for each in line)]
+            before += [each.value for each in line]
             if is_new and all(self.known.has(each, in_order=True) and not self._may_be_a_size(each) for each in line):
                 continue
             for pairs in self._options(line):
@@ -168,8 +165,7 @@ class Search:
                 yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
             if change is rounds[-1] and self._is_first_in_loop(rounds):
                 yield from ([(change, form)] for form in self._forms_for(change))
-                others = values if change in self.returns or not self.results else self.inner
-                others = (right for right in others if right.ndim and right.shape != change.value.shape)
+                others = (right for right in values if right.ndim and right.shape != change.value.shape)
                 yield from ([(change, right)] for right in others if change.value.ndim)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
@@ -200,8 +196,10 @@ class Search:
         options = ((each, form) for each in before if not self.known.has(each) for form in self._forms_for(each))
         return next((pair for pair in options if self.is_right([pair])), (change, right))
 
-    def returned(self, end):
+    def returned(self, end, is_class):
         """Return the line of the first unknown value if it was returned, or of `end` if all are known; it has a wrong result."""
+        if is_class and not all(map(self.known.has_value, self.results)):
+            return None  # the parameters and layers of a class are unknown
         items = [item for item in end.items if item is not None and (item.ndim == 0 or item.any())]  # not only zeros
         if not any(_near(each, item) for each in self.results for item in items):
             return None

@@ -53,7 +53,8 @@ class Watch:
 
     def __init__(self, namespace, left_alone=(), instead=()):
         self.namespace, self.left_alone, self.instead = namespace, left_alone, instead
-        self.changes, self.calls, self.moment, self.error, self.raised, self.misused = [], {}, 0, None, None, (0, "")
+        self.changes, self.calls, self.moment = [], {}, 0
+        self.error, self.raised, self.misused = None, None, (0, "")
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -187,4 +188,5 @@ def _key(value):
     """Return something that differs if a value has changed."""
     if isinstance(value, (list, tuple)):  # a change of an array in it is a change of that array only
         return (), [each if type(each) in (int, float) else id(each) for each in value[:MAX_ITEMS]]
-    return ((), id(value)) if (array := plain(value)) is None else (array.shape, array.tobytes())
+    array = plain(value)
+    return ((), id(value)) if array is None else (array.shape, array.tobytes())
