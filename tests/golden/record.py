@@ -14,9 +14,7 @@ A change of words or of decisions is one difference of these files, which a pers
 """
 
 import contextlib
-import difflib
 import io
-import math
 import os
 import random
 import re
@@ -36,6 +34,7 @@ sys.path[:0] = [
 from bs4 import BeautifulSoup
 from conftest import ALL, assignment_of
 from damage import CHANGES, arrives, changed, others_of
+from golden.differences import FOLDER, NUMBER
 from golden.said import RECORD
 from test_visible_tests import said_of
 
@@ -48,10 +47,7 @@ from autograder.judge.exercise import Exercise, Function, exercises_of, right_an
 from autograder.judge.line_measure import mutations_with_lines, the_same_on_each_machine
 from autograder.report.feedback import write_feedback
 
-FOLDER = Path(__file__).parent
 SEEDS, MUTATIONS, NOTEBOOKS = (0, 1), 40, 2000
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-CLOSE = {"rel_tol": 0.05, "abs_tol": 1e-6}  # another processor rounds differently
 
 # --------------------------------------------------------------------------------------------------------- verdicts
 
@@ -161,7 +157,7 @@ def said() -> Iterator[str]:
         yield from sorted(path.read_text(encoding="utf-8").splitlines(), key=lambda line: line.partition(" | ")[0])
 
 
-# -------------------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------------------------- command
 
 RECORDS: dict[str, Callable[[], Iterator[str]]] = {
     **{f"verdicts_{stem}": (lambda stem=stem: verdicts(stem)) for stem in ALL.values()},
@@ -169,33 +165,6 @@ RECORDS: dict[str, Callable[[], Iterator[str]]] = {
     "damaged": damaged,
     "said": said,
 }
-
-
-def recorded(name: str) -> list[str]:
-    """Return the lines of a record."""
-    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-
-
-def differences(before: list[str], now: list[str]) -> list[str]:
-    """Return the lines that differ by more than rounding, with their signs as in `diff`."""
-    known: dict[str, list[str]] = {}
-    for line in before:
-        known.setdefault(NUMBER.sub("#", line), []).append(line)
-    exact = set(before)
-
-    def as_recorded(line: str) -> str:
-        near = () if line in exact else known.get(NUMBER.sub("#", line), ())
-        return next((old for old in near if _is_close(old, line)), line)
-
-    shown = list(map(as_recorded, now))
-    return [
-        line for line in difflib.unified_diff(before, shown, "recorded", "now", lineterm="", n=0) if line[0] in "+-"
-    ]
-
-
-def _is_close(one: str, other: str) -> bool:
-    pairs = zip(map(float, NUMBER.findall(one)), map(float, NUMBER.findall(other)), strict=True)
-    return all(math.isclose(a, b, **CLOSE) for a, b in pairs)
 
 
 def main(names: list[str]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-FILE = Path(__file__).with_name("said.txt")
+from golden.differences import differences, recorded
+
 RECORD = "RECORD_SAID"  # the environment's variable with the file to write into; without it, what is said is compared
 FOLDER = re.compile(r"[^\s'\"]*/pytest-of-[^/]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\"]+")  # a test's own folder
 calls = Counter[str]()
@@ -24,10 +25,8 @@ def said(texts: Iterable[str]) -> None:
         with Path(path).open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in now)
         return
-    before = recorded().get(f"{test} {calls[test]}", [])
+    before = of_calls().get(f"{test} {calls[test]}", [])
     if before != now:
-        from golden.record import differences  # this imports PyTorch
-
         assert not (shown := differences(before, now)), f"{shown}\nIf this is wanted: tests/golden/record.py said"
 
 
@@ -36,9 +35,9 @@ def _plain(text: str) -> str:
 
 
 @cache
-def recorded() -> dict[str, list[str]]:
+def of_calls() -> dict[str, list[str]]:
     """Return the recorded lines of each call."""
     lines: dict[str, list[str]] = {}
-    for line in FILE.read_text(encoding="utf-8").splitlines():
+    for line in recorded("said"):
         lines.setdefault(line.partition(" | ")[0], []).append(line)
     return lines

@@ -4,43 +4,42 @@ If a difference is wanted, write the records again, and commit them with the cha
 """
 
 import pytest
-from attention_tests.watch import CRASHES
-from conftest import ALL
+from conftest import ALL, FOLLOWED
 from golden import record
+from golden.differences import differences, recorded
 
-CLOSURE = pytest.mark.skipif(CRASHES, reason="some lines are not looked for in this Python, which would crash")
 QUICK = {"multihead": ("matmul", "split_heads")}
 
 
-@CLOSURE
+@FOLLOWED
 @pytest.mark.parametrize("stem", QUICK)
 def test_verdicts_of_some_exercises_are_those_recorded(stem: str) -> None:
     """Are the messages about known mistakes, right answers and mutations the same, for a few exercises?"""
-    before = [line for line in record.recorded(f"verdicts_{stem}") if line.partition(" | ")[0] in QUICK[stem]]
-    assert record.differences(before, list(record.verdicts(stem, QUICK[stem]))) == []
+    before = [line for line in recorded(f"verdicts_{stem}") if line.partition(" | ")[0] in QUICK[stem]]
+    assert differences(before, list(record.verdicts(stem, QUICK[stem]))) == []
 
 
 def test_decisions_about_some_damaged_notebooks_are_those_recorded() -> None:
     """Are receipts and questions about damaged notebooks the same?"""
-    assert record.differences(record.recorded("damaged")[:60], list(record.damaged(60))) == []
+    assert differences(recorded("damaged")[:60], list(record.damaged(60))) == []
 
 
-@CLOSURE
+@FOLLOWED
 @pytest.mark.deep
 @pytest.mark.parametrize("name", [*(f"verdicts_{stem}" for stem in ALL.values()), "classes", "damaged"])
 def test_everything_is_as_recorded(name: str) -> None:
     """Is every recorded message and decision the same?"""
-    assert record.differences(record.recorded(name), list(record.RECORDS[name]())) == []
+    assert differences(recorded(name), list(record.RECORDS[name]())) == []
 
 
 def test_difference_is_noticed() -> None:
     """Does a changed word, a lost line or a number that differs by more than rounding show, and rounding not?"""
     before = ["a | off by up to 0.358", "b | 3 of 9"]
-    assert record.differences(before, ["a | off by up to 0.359", "b | 3 of 9"]) == []
+    assert differences(before, ["a | off by up to 0.359", "b | 3 of 9"]) == []
     numbered = [f"{n} | 3_encoder | copy" for n in range(90, 110)]
-    assert record.differences(numbered, numbered) == []
-    assert record.differences(before, before[:1]) == ["--- recorded", "+++ now", "-b | 3 of 9"]
-    assert record.differences(before, ["a | off by up to 0.5", "b | 3 of 9"])[2:] == [
+    assert differences(numbered, numbered) == []
+    assert differences(before, before[:1]) == ["--- recorded", "+++ now", "-b | 3 of 9"]
+    assert differences(before, ["a | off by up to 0.5", "b | 3 of 9"])[2:] == [
         "-a | off by up to 0.358",
         "+a | off by up to 0.5",
     ]

@@ -13,8 +13,7 @@ import pytest
 import torch
 from attention_tests.compare import WrongAnswer
 from attention_tests.line import with_line
-from attention_tests.watch import CRASHES
-from conftest import setup_of
+from conftest import FOLLOWED, setup_of
 
 from autograder.grade.session import Cell, Session
 from autograder.judge.exercise import exercises_of, right_answers_of, seeded
@@ -58,7 +57,6 @@ def said_of(old: str, new: str) -> tuple[int | None, str]:
 
 
 RIGHT = "With the right value, the result would be right."
-CLOSURE = pytest.mark.skipif(CRASHES, reason="no function with a closure is followed in this Python, which would crash")
 CHANGED = [
     (
         "/ np.sqrt(queries.shape[-1])",
@@ -92,7 +90,7 @@ CHANGED = [
         "def mine():\n        return exponentials + 1\n    w = mine() /",
         13,
         "Line 13 of attention: `w` is wrong",
-        marks=CLOSURE,
+        marks=FOLLOWED,
     ),
     (
         "return w @ values, w",
@@ -116,7 +114,7 @@ def test_wrong_line_is_said(old: str, new: str, line: int, said: str) -> None:
 OF_MODULES = [
     pytest.param(
         *("multihead", "MultiHeadAttention", "(output, weights) if", "(weights, output) if", "return (weights"),
-        marks=CLOSURE,
+        marks=FOLLOWED,
     ),
     ("multihead", "MultiHeadAttention", "super().__init__()", "pass", "self.qkv ="),
     ("encoder", "LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "(x - x.mean(-1, True)).half()", ".half()"),
@@ -242,7 +240,7 @@ def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
         session.close()
 
 
-@CLOSURE
+@FOLLOWED
 def test_line_of_a_class_is_said_in_the_sandbox() -> None:
     """Does a hidden test give the line of a class whose modules run in the sandbox?"""
     each, session = exercises_of("multihead")["MultiHeadAttention"], Session(Limits(), sandboxed=True)

@@ -1,0 +1,37 @@
+"""Compare lines with a record in this folder."""
+
+import difflib
+import math
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+CLOSE = {"rel_tol": 0.05, "abs_tol": 1e-6}  # another processor rounds differently
+
+
+def recorded(name: str) -> list[str]:
+    """Return the lines of a record."""
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+def differences(before: list[str], now: list[str]) -> list[str]:
+    """Return the lines that differ by more than rounding, with their signs as in `diff`."""
+    known: dict[str, list[str]] = {}
+    for line in before:
+        known.setdefault(NUMBER.sub("#", line), []).append(line)
+    exact = set(before)
+
+    def as_recorded(line: str) -> str:
+        near = () if line in exact else known.get(NUMBER.sub("#", line), ())
+        return next((old for old in near if _is_close(old, line)), line)
+
+    shown = list(map(as_recorded, now))
+    return [
+        line for line in difflib.unified_diff(before, shown, "recorded", "now", lineterm="", n=0) if line[0] in "+-"
+    ]
+
+
+def _is_close(one: str, other: str) -> bool:
+    pairs = zip(map(float, NUMBER.findall(one)), map(float, NUMBER.findall(other)), strict=True)
+    return all(math.isclose(a, b, **CLOSE) for a, b in pairs)
