@@ -6,10 +6,8 @@ Dask gives the submissions of a lost worker to the others.
 """
 
 import faulthandler
-import hashlib
 import logging
 import pickle
-import platform
 import sys
 import time
 from collections import deque
@@ -17,46 +15,38 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from distributed import Client, get_worker
 
 from autograder.grade.job import grade_one
-from autograder.grade.result_keys import PACKAGES
+from autograder.grade.newer_python import OUR_PYTHON
+from autograder.grade.result_keys import PACKAGES, files_of_code
 from autograder.grade.task import Job, Task, grader_failed
 from autograder.grade.workers import InstallationError
-from autograder.imports import ROOT, imported_files
+from autograder.imports import digest_of
 from autograder.publish.generated import sources
 from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox, remove_leftovers
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 CONNECT_SECONDS = 15.0  # the scheduler must answer within this time
 WAIT_SECONDS = 60.0  # the longest time without a worker that can grade; Dask restarts a killed worker within 10 s
 CHECK_SECONDS = 1.0  # the longest time between two checks for workers that have joined or are lost
-log = logging.getLogger(__name__)
 
 
 @cache
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on, as they were when this process first graded. Assignments are left out."""
     checks = [f"autograder.checks.{source.stem}.{part}" for source in sources() for part in ("exercises", "checkpoint")]
-    files = imported_files("autograder.grade.cluster", *checks)
-    files |= set((ROOT / "autograder" / "sandbox").rglob("*.py"))
-    by_name = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    by_name |= {name: version(name) for name in (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")}
-    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in sorted(files)}
-    return by_name | {str(path.relative_to(ROOT)): digest for path, digest in digests.items()}
+    packages = (*PACKAGES, "torchvision", "scikit-learn", "matplotlib", "nbformat")
+    code = digest_of(files_of_code("autograder.grade.cluster", *checks))[:12]
+    return {"Python": OUR_PYTHON, **{name: version(name) for name in packages}, "code of the repository": code}
 
 
 def work(threads: int, task: Task, wanted: dict[str, str], job: Job) -> dict[str, Any] | str:
-    """On a worker: return the fields of a submission's result, or why this worker must not grade.
-
-    A worker that is not done in time ends itself.
-    """
+    """On a worker: return the fields of a submission's result, or why this worker must not grade."""
     remove_leftovers()
     found = versions()
     unfit = [f"{name} {found.get(name)} instead of {each}" for name, each in wanted.items() if found.get(name) != each]
-    unfit = unfit[:5] + ["…"] * (len(unfit) > 5)
     if threads != 1:
         unfit.append(f"it has {threads} threads, and grades one submission at a time: --nthreads 1")
     try:
@@ -66,7 +56,7 @@ def work(threads: int, task: Task, wanted: dict[str, str], job: Job) -> dict[str
         unfit.append(str(error))
     if unfit:
         return ", ".join(unfit)
-    faulthandler.dump_traceback_later(task.limits.job_seconds, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(task.limits.job_seconds, exit=True, file=sys.__stderr__)  # ends a slow worker
     try:
         return grade_one(task, job)
     except Exception as error:
@@ -90,48 +80,40 @@ class Cluster:
             InstallationError: there is no scheduler, or no worker that can grade; the message says why and what to do.
         """
         try:
-            from distributed import Client
-        except ImportError:
-            raise InstallationError('A cluster needs Dask: .venv/bin/pip install -e ".[cluster]"') from None
-        try:
             client = Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False, name="autograder")
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise InstallationError(
                 f"No Dask scheduler answers at {self.address}: {error}\n"
                 'Is it started, with "dask scheduler", and can this machine reach it?'
             ) from None
-        with client:
-            yield from self._graded(client, jobs)
-
-    def _graded(self, client: "Client", jobs: dict[str, Job]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give out as many submissions as there are workers; yield what comes back."""
         executor, waiting, at = client.get_executor(pure=False), deque(jobs), dict[Future, str]()
-        while waiting or at:
-            fit = self._fit(client, len(waiting) + len(at))
-            while waiting and len(at) < len(fit):
-                name = waiting.popleft()
-                content = pickle.dumps((work, self.task, versions(), jobs[name]))
-                # With `allow_other_workers`, a submission goes on if all these workers are lost and others come.
-                where = {"workers": fit, "allow_other_workers": True} if self.refused else {}
-                at[executor.submit(_on_worker(), content, **where)] = name
-            time.sleep(0 if at else CHECK_SECONDS)
-            for result in wait(at, CHECK_SECONDS, FIRST_COMPLETED).done:
-                name = at.pop(result)
-                if result.cancelled():  # the scheduler is lost
-                    waiting.append(name)
-                elif error := result.exception():  # all workers that graded it were lost
-                    yield name, grader_failed(error)
-                else:
-                    worker, answer = result.result()
+        with client:
+            while waiting or at:
+                fit = self._fit(client, len(waiting) + len(at))
+                while waiting and len(at) < len(fit):
+                    name = waiting.popleft()
+                    content = pickle.dumps((work, self.task, versions(), jobs[name]))
+                    # With `allow_other_workers`, a submission goes on if all these workers are lost and others come.
+                    where = {"workers": fit, "allow_other_workers": True} if self.refused else {}
+                    at[executor.submit(_on_worker(), content, **where)] = name
+                if not at:
+                    time.sleep(CHECK_SECONDS)
+                for result in wait(at, CHECK_SECONDS, FIRST_COMPLETED).done:
+                    name = at.pop(result)
+                    if result.cancelled():  # the scheduler is lost
+                        waiting.append(name)
+                        continue
+                    error = result.exception()  # all workers that graded it were lost
+                    worker, answer = ("", grader_failed(error)) if error else result.result()
                     if isinstance(answer, dict):
                         yield name, answer
-                    else:
-                        waiting.appendleft(name)
-                        if worker not in self.refused:
-                            log.warning("The worker %s gets nothing to grade: %s", worker, answer)
-                        self.refused[worker] = answer
+                        continue
+                    waiting.appendleft(name)
+                    if worker not in self.refused:
+                        logging.getLogger(__name__).warning("The worker %s gets nothing to grade: %s", worker, answer)
+                    self.refused[worker] = answer
 
-    def _fit(self, client: "Client", left: int) -> list[str]:
+    def _fit(self, client: Client, left: int) -> list[str]:
         """Return the workers that did not say that they must not grade. Give up if there is none for WAIT_SECONDS."""
         try:
             found = client.sync(client.scheduler.ncores, callback_timeout=CONNECT_SECONDS)
@@ -158,10 +140,6 @@ def _on_worker() -> Callable[[bytes], tuple[str, dict[str, Any] | str]]:
     """Return a function that calls `work`. Dask sends it as code, because the scheduler does not have our modules."""
 
     def call(content: bytes) -> tuple[str, dict[str, Any] | str]:
-        import pickle
-
-        from distributed import get_worker
-
         worker = get_worker()
         try:
             function, *arguments = pickle.loads(content)

@@ -25,17 +25,21 @@ def grader_key(assignment: Assignment, sandboxed: bool, held_out: Any, root: Pat
     It covers the assignment, its checks, the grader, the libraries and the images.
     """
     words = [nbformat.writes(assignment.instructor), str(sandboxed)]
-    modules = ["autograder.grade.job", f"autograder.checks.{assignment.notebook}.exercises"]
+    modules = [f"autograder.checks.{assignment.notebook}.exercises"]
     if held_out is not None:
         words.append(held_out.name)
         modules += [f"autograder.checks.{stem}.checkpoint" for stem in assignment.files.values()]
     words.append(f"python {OUR_PYTHON}")
     words += [f"{package} {version(package)}" for package in PACKAGES]
-    # The code in the sandbox and the results for visible tests count too, although nothing here imports them.
-    sandbox = (root / "autograder" / "sandbox").rglob("*.py")
     visible = [root / "exercises" / "attention_tests" / f"{assignment.notebook}.json"]
     refused = (root / "book" / "records").glob("*.pt") if held_out is not None else ()  # weights that are published
-    return digest_of({*imported_files(*modules, root=root), *sandbox, *visible, *refused}, *words, root=root)
+    return digest_of({*files_of_code(*modules, root=root), *visible, *refused}, *words, root=root)
+
+
+def files_of_code(*modules: str, root: Path = ROOT) -> set[Path]:
+    """Return the files that grade a submission, and those of modules; no import shows that the sandbox's are needed."""
+    sandbox = (root / "autograder" / "sandbox").rglob("*.py")
+    return {*imported_files("autograder.grade.job", *modules, root=root), *sandbox}
 
 
 @cache  # it reads the packages' folders, and each result needs it
