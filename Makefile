@@ -91,12 +91,10 @@ grade: setup
 	for step in grade feedback report; do $(BIN)/autograder $$step --all --course "$$COURSE" || exit 1; done
 
 train: setup
-	$(BIN)/python -m solutions.training.benchmark train
+	$(BIN)/python -m solutions.training.experiments long --threads 2
 
 bench-training: setup
-	$(BIN)/python -m solutions.training.benchmark compare
-	$(BIN)/python -m solutions.training.benchmark ablate
-	$(BIN)/python -m solutions.training.benchmark estimate
+	for name in comparison ablation t4; do $(BIN)/python -m solutions.training.experiments $$name --threads 2 || exit 1; done
 
 bench-grading: setup
 	$(BIN)/python tests/grade/bench_grading.py

@@ -10,8 +10,10 @@ architectures.py  the models that are compared
 optimizers.py     AdamW and Muon
 checkpoints.py    weights in files
 classify.py       a trained model on your own images
-benchmark.py      the speed of each recipe
-t4.py             an estimate of the recipe's speed on a T4
 experiments.py    the recorded experiments, one command for all
+plans.py          what they run
+plain_recipe.py   the recipe that ours is compared with
+wrong_digits.py   what a trained model gets wrong
+t4.py             an estimate of the recipe's speed on a T4
 coco5.py          a small data set cut out of COCO or a folder
 """

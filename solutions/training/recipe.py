@@ -21,7 +21,7 @@ from solutions.training.checkpoints import check_can_be_written, glimpse, keep, 
 from solutions.training.data import Images, load_images
 from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
-from solutions.training.record import Epoch, Record, choose_device, choose_precision, describe_machine, write_record
+from solutions.training.record import Epoch, Record, choose_device, choose_precision, place_of, write_record
 from solutions.training.settings import Settings, change_settings
 from solutions.training.text import load_text
 
@@ -272,12 +272,9 @@ def main() -> None:
         if test:
             typer.echo(f"test {result[0]:.4f} {result[1]:.2%}")
         if record:
-            precision = str(choose_precision(where)).removeprefix("torch.")
-            machine, epochs_done = describe_machine(where), [asdict(epoch) for epoch in curve]
-            run = Record(
-                "recipe", asdict(settings), images.name, machine, precision, epochs_done, *result, images.facts()
-            )
-            write_record(record, run)
+            epochs_done = [asdict(epoch) for epoch in curve]
+            head = "recipe", asdict(settings), images.name
+            write_record(record, Record(*head, *place_of(where), epochs_done, *result, images.facts()))
         typer.echo(f"The trained parameters are in {weights}" + f", the record of the run in {record}." * bool(record))
 
     typer.run(command)

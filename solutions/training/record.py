@@ -37,6 +37,19 @@ class Record:
     test_loss: float | None = None  # None: the test set was not touched
     test_accuracy: float | None = None
     images: dict | None = None  # `Data.facts`, which are needed to use the model; older records have none
+    group: str = ""  # the runs with which it is compared
+    kept: int | None = None  # the epoch whose parameters were kept; None: the last
+    confusion: list[list[int]] | None = None  # test images by class (row) and answer (column), where they are compared
+
+    @property
+    def validation_accuracy(self) -> float:
+        """The validation accuracy of the epoch whose parameters were kept."""
+        return self.curve[(self.kept or len(self.curve)) - 1]["validation_accuracy"]
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds of the training."""
+        return sum(epoch["cpu_seconds"] for epoch in self.curve)
 
 
 def describe_machine(device: torch.device) -> dict:
@@ -55,14 +68,34 @@ def describe_machine(device: torch.device) -> dict:
     )
 
 
+def place_of(device: torch.device) -> tuple[dict, str]:
+    """Return the machine and the precision of a run, for its record."""
+    return describe_machine(device), str(choose_precision(device)).removeprefix("torch.")
+
+
 def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def write_record(path: Path, *records: Record) -> None:
-    """Write runs as one JSON list."""
+    """Write runs as one JSON list, a run on each line, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([asdict(record) for record in records], indent=1, ensure_ascii=False) + "\n")
+    lines = [json.dumps(asdict(record), ensure_ascii=False) for record in records]
+    path.with_suffix(".part").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    path.with_suffix(".part").replace(path)
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read runs; none if there is no file.
+
+    Raises:
+        ValueError: The file holds something else.
+    """
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return [Record(**run) for run in runs] if runs else []
+    except (ValueError, TypeError):
+        raise ValueError(f"{path} is no record of runs: name another folder") from None
 
 
 def choose_device(name: str = "auto") -> torch.device:

@@ -1,24 +1,33 @@
-"""Do the experiments follow their rule, and continue after a stop? They run on small generated images."""
+"""Do the experiments run what they claim, and continue after a stop? They run on small generated images."""
 
+import contextlib
 import itertools
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from typer.testing import CliRunner
 
 from autograder.checks.multihead.exercises import EXERCISES
-from solutions.training import experiments
-from solutions.training.architectures import WRONG, count_parameters, fit_width, make_model
-from solutions.training.data import Data, Split, draw, some_classes
-from solutions.training.experiments import Run, Size, compare_attentions, execute, plan
-from solutions.training.recipe import train
+from autograder.imports import ROOT
+from solutions.training import experiments, plain_recipe, plans
+from solutions.training.architectures import WRONG, compare_attentions, count_parameters, fit_width, make_model
+from solutions.training.data import MEAN, STD, Data, Split, draw, normalise, some_classes
+from solutions.training.experiments import execute, is_of
+from solutions.training.plans import Run, Size
+from solutions.training.recipe import loss_and_accuracy, train
+from solutions.training.record import read_records
 from solutions.training.settings import Settings
+from solutions.training.t4 import count_step
+from solutions.vit import ViT
 
+CPU = torch.device("cpu")
 SIZE = Size(24, 2, (1,), 30, 1, 1, (10, 20), 40, 25, 1, 9, 11)
 TINY = Settings(patch_size=4, width=8, depth=1, num_heads=2, hidden_width=8, optimizer="adamw", batch_size=16)
 
@@ -28,30 +37,22 @@ def draw_data(name: str, channels: int) -> Data:
     generator = torch.Generator().manual_seed(len(name))
 
     def split(count: int) -> Split:
-        labels = torch.arange(count) % 4
+        labels = torch.arange(count) % 5
         images = torch.randn(count, channels, 8, 8, generator=generator) + labels[:, None, None, None]
-        return Split(images, labels, 4)
+        return Split(images, labels, 5)
 
     small = dict(hidden_width=8, batch_size=32)
-    return Data(name, split(40), split(16), split(20), [f"class {i}" for i in range(4)], small)
+    return Data(name, split(40), split(16), split(20), list("01234"), small)
 
 
-DATA = {
-    "photographs": draw_data("photographs", 3),
-    "digits": draw_data("digits", 1),
-    "five": some_classes(draw_data("photographs", 3), ["class 3", "class 1"], 8, 4),
-}
+DATA = {"photographs": draw_data("photographs", 3), "digits": draw_data("digits", 1)}
 
 
-class Stopped(Exception):
-    """The machine has stopped."""
-
-
-def fake(run: Run, *_: object, **__: object) -> dict:
-    """Return a result that depends only on the run: wider models are better, and more epochs cost more."""
-    seconds = run.settings.width / 64 * run.settings.epochs
-    epoch = dict(cpu_seconds=seconds, validation_accuracy=run.settings.width / 1000)
-    return dict(curve=[epoch], kept=1, test_accuracy=0.5)
+def draw_split(count: int, seed: int = 0) -> Split:
+    """Draw images of 256 grey levels, and unrelated classes."""
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 256, (count, 1, 28, 28), generator=generator) / 255
+    return Split(normalise(images), torch.randint(0, 10, (count,), generator=generator))
 
 
 # ---- architectures
@@ -135,77 +136,67 @@ def test_draws_are_nested() -> None:
 
 def test_some_classes_get_new_numbers() -> None:
     """Do the classes have the named order, with at most the given number of images each?"""
-    data, five = draw_data("photographs", 3), DATA["five"]
-    assert five.classes == ["class 3", "class 1"] and five.training.num_classes == 2
+    data = draw_data("photographs", 3)
+    five = some_classes(data, ["3", "1"], 8, 4)
+    assert five.classes == ["3", "1"] and five.training.num_classes == 2
     assert five.training.labels.tolist() == [0] * 8 + [1] * 8 and five.test.labels.tolist() == [0] * 4 + [1] * 4
     torch.testing.assert_close(five.training.images[:8], data.training.images[data.training.labels == 3][:8])
-    with pytest.raises(ValueError, match="no class bus; it has class 0"):
-        some_classes(data, ["class 0", "bus"], 1, 1)
+    with pytest.raises(ValueError, match="no class bus; it has 0"):
+        some_classes(data, ["0", "bus"], 1, 1)
 
 
-# ---- the plan
+# ---- the plans
 
 
-def test_one_factor_changes_alone() -> None:
-    """Do runs of a factor differ only in that factor and the seed, with three seeds each, and without repetition?"""
-    done: dict[str, dict] = {}
-    runs = []
-    for run in plan(SIZE, 3, DATA, lambda run: done[run.key]):
-        runs.append(run)
-        done[run.key] = fake(run)
-    for factor in ("patch_size", "num_heads", "width", "epochs"):
-        some = [run for run in runs if run.group == factor]
-        assert {run.settings.seed for run in some} == {0, 1, 2} and len(some) == len({run.key for run in some})
-        same = {replace(run.settings, seed=0, **{factor: 4 if factor != "width" else 64}) for run in some}
-        assert len(same) == 1, factor
+def images_of(name: str, channels: int, size: int, *counts: int) -> Data:
+    """Return data that only have the right sizes: without memory for pixels."""
+    labels = [torch.arange(count) % 10 for count in counts]
+    splits = [Split(torch.zeros(1).expand(len(each), channels, size, size), each) for each in labels]
+    return Data(name, *splits, settings=dict(flip=True, rotation=0.0, shift=4.0) if channels == 3 else {})
 
 
-def test_equal_seconds_are_those_of_the_vit() -> None:
-    """Are CNN and MLP also trained for the ViT's seconds, up to half an epoch?"""
-    done: dict[str, dict] = {}
-    runs = []
-    for run in plan(Size(), 1, DATA, lambda run: done[run.key]):
-        runs.append(run)
-        done[run.key] = fake(run)
-    cost = {(run.group, run.settings.architecture): experiments.cpu_seconds(done[run.key]) for run in runs}
-    epoch = {
-        run.settings.architecture: cost[run.group, run.settings.architecture] / run.settings.epochs for run in runs
-    }
-    for name in ("cnn", "mlp"):
-        seconds, steps, vit = (
-            cost[f"{equal}, photographs", architecture]
-            for equal, architecture in (("seconds", name), ("parameters", name), ("parameters", "vit"))
-        )
-        assert abs(seconds - vit) <= epoch[name] / 2 < abs(steps - vit)
+def test_published_runs_are_those_of_the_plan() -> None:
+    """Does the plan give the book's runs, with their settings and images, if it gets the recorded results?"""
+    photographs = images_of("cifar10_jpeg", 3, 32, 45_000, 5_000, 10_000)
+    digits, five = images_of("MNIST", 1, 28, 55_000, 5_000, 10_000), some_classes(photographs, list("01234"), 1500, 500)
+    records, record, found = read_records(ROOT / "book" / "records" / "photographs.json"), None, []
+    plan = plans.of_photographs(plans.NIGHT, 3, dict(photographs=photographs, digits=digits, five=five))
+    with contextlib.suppress(StopIteration):
+        while True:
+            run = plan.send(record)
+            same = [each for each in records if (each.group, each.name) == (run.group, run.name) and is_of(each, run)]
+            (record,) = same
+            found.append(record)
+    assert {id(record) for record in found} == set(map(id, records))
 
 
-# ---- the rule
+def test_changes_are_one_at_a_time() -> None:
+    """Does each change of the ablation change the recipe in its own way?"""
+    changed = [replace(plans.SHORT, **changes) for changes in plans.CHANGES.values()]
+    assert changed[0] == plans.SHORT and len(set(changed)) == len(changed)
+    for changes in list(plans.CHANGES.values())[1:]:
+        assert all(getattr(plans.SHORT, name) != value for name, value in changes.items())
+
+
+# ---- a run
 
 
 def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the parameters those of the lowest validation loss, does patience end the run, and is it tested once?"""
-    data, losses, looked = DATA["photographs"], iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), []
-    original, states = experiments.train, []
+    """Are the parameters those of the lowest validation loss, and does patience end the run?"""
+    losses, states, seen, original = iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), [], [], experiments.train
 
     def train_with_losses(*arguments: object, **options: object):
         for model, curve in original(*arguments, **options):
-            changed = [*states_curve, replace(curve[-1], validation_loss=next(losses))]
-            states_curve[:] = changed
+            seen.append(replace(curve[-1], validation_loss=next(losses)))
             states.append({name: value.clone() for name, value in model.state_dict().items()})
-            yield model, changed
+            yield model, [*seen]
 
-    states_curve: list = []
     monkeypatch.setattr(experiments, "train", train_with_losses)
-    monkeypatch.setattr(
-        experiments,
-        "loss_and_accuracy",
-        lambda model, split: looked.append((model.state_dict(), len(split))) or (1.0, 0.5),
-    )
-    run = Run("width", "width 8", "photographs", 30, replace(TINY, epochs=9))
-    result = execute(run, data, SIZE, torch.device("cpu"), tmp_path)
-    assert len(result["curve"]) == 5 and result["kept"] == 2
-    ((state, images),) = looked
-    assert images == 11 and all(torch.equal(value, state[name]) for name, value in states[1].items())
+    run = Run("width", "width 8", DATA["photographs"], replace(TINY, epochs=9), 30, stops=True)
+    record, model = execute(run, CPU, tmp_path)
+    assert len(record.curve) == 5 and record.kept == 2 and record.images["training"] == 30
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in states[1].items())
+    assert record.test_accuracy == loss_and_accuracy(model, run.data.test)[1]
 
 
 def test_patience_is_a_fifth_of_the_planned_epochs_and_at_least_three() -> None:
@@ -215,28 +206,47 @@ def test_patience_is_a_fifth_of_the_planned_epochs_and_at_least_three() -> None:
 
 def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
     """Does a run that is stopped after any epoch give the uninterrupted result, with the best parameters?"""
-    data, run = DATA["photographs"], Run("x", "x", "photographs", 30, replace(TINY, epochs=4, adamw_rate=0.3, seed=1))
-    whole = execute(run, data, SIZE, torch.device("cpu"), tmp_path / "..")
-    original = experiments.train
+    run = Run("", "x", DATA["photographs"], replace(TINY, epochs=4, adamw_rate=0.3, seed=1), 30, stops=True)
+    whole, again = execute(run, CPU, tmp_path / "..")[0], None
     for stop in (1, 2, 3):
-        with pytest.MonkeyPatch.context() as patch:
+        with Interrupted(epochs=stop), pytest.raises(Stopped):
+            execute(run, CPU, tmp_path)
+    again = execute(run, CPU, tmp_path)[0]
+    for epoch in itertools.chain(whole.curve, again.curve):
+        del epoch["seconds"], epoch["cpu_seconds"]
+    assert replace(again, machine={}) == replace(whole, machine={})
+    others = replace(run, data=replace(run.data, name="others"))
+    assert not {*tmp_path.iterdir()} & {*experiments.kept_in(tmp_path, others)}
 
-            def interrupted(*arguments: object, stop: int = stop, **options: object):
-                for model, curve in original(*arguments, **options):
-                    yield model, curve
-                    if len(curve) == stop:
-                        raise Stopped
 
-            patch.setattr(experiments, "train", interrupted)
-            with pytest.raises(Stopped):
-                execute(run, data, SIZE, torch.device("cpu"), tmp_path)
-    again = execute(run, data, SIZE, torch.device("cpu"), tmp_path)
-    for each in itertools.chain(whole["curve"], again["curve"]):
-        del each["seconds"], each["cpu_seconds"]
-    assert again == whole
-    assert {*tmp_path.iterdir()} == {*experiments.kept_in(tmp_path, run, data)}
-    others = replace(data, training=replace(data.training, images=data.training.images + 1), name="others")
-    assert not {*tmp_path.iterdir()} & {*experiments.kept_in(tmp_path, run, others)}
+class Stopped(Exception):
+    """The machine has stopped."""
+
+
+class Interrupted(pytest.MonkeyPatch):
+    """While it is entered, the machine stops after so many epochs of a run, or at the start of a later run."""
+
+    def __init__(self, epochs: int = 0, runs: int = 0) -> None:
+        super().__init__()
+        self.epochs, self.runs = epochs, runs
+
+    def __enter__(self) -> "Interrupted":
+        original, begun = experiments.train, []
+
+        def train_a_while(*arguments: object, **options: object):
+            begun.append(arguments)
+            if len(begun) == self.runs:
+                raise Stopped
+            for model, curve in original(*arguments, **options):
+                yield model, curve
+                if len(curve) == self.epochs:
+                    raise Stopped
+
+        self.setattr(experiments, "train", train_a_while)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.undo()
 
 
 # ---- the command
@@ -244,70 +254,167 @@ def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that calls the command on the generated data, with tiny models."""
-    monkeypatch.setattr(experiments, "load_all", lambda *_: DATA)
-    monkeypatch.setattr(experiments, "Size", lambda: SIZE)
-    monkeypatch.setattr(experiments, "recipe_for", lambda data, **changes: replace(TINY, **changes))
-    monkeypatch.setattr(experiments, "WIDTHS", (8, 16))
-    monkeypatch.setattr(experiments, "HEADS", (1, 2))
+    """Return a function that calls the command on generated data, with tiny models, and one that reads a record."""
+    mnist = Data("digits", *(draw_split(count, seed) for seed, count in enumerate((40, 10, 23))))
+    monkeypatch.setattr(experiments, "load_images", lambda name, *_: DATA.get(name, mnist))
+    monkeypatch.setattr(plans, "Size", lambda: SIZE)
+    monkeypatch.setattr(plans, "recipe_for", lambda data, **changes: replace(TINY, **changes))
+    monkeypatch.setattr(plans, "WIDTHS", (8, 16))
+    monkeypatch.setattr(plans, "HEADS", (1, 2))
     monkeypatch.setattr(
-        experiments, "compare_attentions", lambda *_: compare_attentions(TINY, DATA["five"].training, (0, 1))
+        experiments, "compare_attentions", lambda *_: compare_attentions(TINY, DATA["photographs"].training, (0, 1))
     )
+    monkeypatch.setattr(experiments, "Settings", partial(Settings, epochs=2))
+    monkeypatch.setattr(plain_recipe, "GOAL", 0.0)
 
     def call(*arguments: object):
-        options = ["--seeds", "2", "--record", tmp_path / "r.json", "--checkpoints", tmp_path / "kept"]
-        return CliRunner().invoke(experiments.app, [*map(str, options), *map(str, arguments)])
+        options = ["--seeds", "2", "--device", "cpu", "--records", tmp_path / "r", "--states", tmp_path / "kept"]
+        return CliRunner().invoke(experiments.app, [*map(str, arguments), *map(str, options)])
 
     return call
 
 
+def done(result: object) -> None:
+    """Assert that the command has succeeded."""
+    assert result.exit_code == 0, (result.exception, result.output)
+
+
 @pytest.mark.deep
-def test_command_goes_on_at_the_records_boundary(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is each run made once despite two stops, and does the record name rule, machine and each run's settings?"""
-    original, made = experiments.execute, []
-
-    def counted(run: Run, *arguments: object, **options: object) -> dict:
-        if len(made) in (3, 20):
-            made.append(None)
-            raise Stopped
-        made.append(run.key)
-        trained = run.group in ("course work", "attention")
-        return original(run, *arguments, **options) if trained else fake(run)
-
-    monkeypatch.setattr(experiments, "execute", counted)
-    for _ in range(2):
-        assert isinstance(command().exception, Stopped)
-    result = command()
-    assert result.exit_code == 0, result.exception
-    keys = [key for key in made if key]
-    written = json.loads((tmp_path / "r.json").read_text())
-    assert len(keys) == len(set(keys)) == len(written["runs"])
-    assert [run["key"] for run in written["runs"]] == keys
-    assert "validation accuracy of that epoch decides" in written["rule"] and written["machines"][0]["torch"]
-    assert written["groups"].keys() >= {"course work", "attention", "seconds, digits"}
-    assert all(len(indices) == 2 for indices in written["groups"]["width"].values())
-    attention = written["runs"][written["groups"]["attention"]["loop"][0]]
-    assert np.sum(attention["confusion"]) == 8 and attention["settings"]["architecture"] == "loop"
-    steps = {(each["other"], each["precision"]): each["largest"] for each in written["attentions"]}
+def test_photographs_go_on_after_a_stop(command, tmp_path: Path) -> None:
+    """Is each run made once despite two stops, and does the record name machine and settings of each?"""
+    call = partial(command, "photographs", "--photographs", "photographs", "--digits", "digits")
+    for runs in (3, 20):
+        with Interrupted(runs=runs):
+            assert isinstance(call().exception, Stopped)
+        records = read_records(tmp_path / "r" / "photographs.json")
+    with Interrupted(runs=0) as made:
+        done(call())
+    before, records = records, read_records(tmp_path / "r" / "photographs.json")
+    assert records[: len(before)] == before and made
+    places = [(each.group, each.name, each.settings["seed"]) for each in records]
+    assert len(places) == len(set(places)) > 50
+    assert {each.group for each in records} >= {"course work", "attention", "seconds, digits", "width"}
+    loop = next(each for each in records if each.name == "loop")
+    assert np.sum(loop.confusion) == 11 and loop.settings["architecture"] == "loop" and loop.machine["torch"]
+    pairs = json.loads((tmp_path / "r" / "attentions.json").read_text())
+    steps = {(each["other"], each["precision"]): each["largest"] for each in pairs}
     assert steps["loop", "float64"][0] < 1e-12 < 1e-4 < steps["M6", "float64"][0]
-    before = len(made)
-    assert command().exit_code == 0 and len(made) == before  # nothing is left to do
+    with Interrupted(runs=1):
+        done(call())  # nothing is left to do
 
 
 def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
-    """Does the command stop after its CPU minutes, say how to continue, and refuse a record of other sizes?"""
-    result = command("--budget", 0)
+    """Does the command begin no run after its CPU minutes, and say how to continue?"""
+    result = command("ablation", "--budget", -1)
     assert result.exit_code == 0 and "Call the same command again" in result.output
-    assert json.loads((tmp_path / "r.json").read_text())["runs"] == []
-    result = command("--night")
-    said = " ".join(result.output.replace("│", " ").split())
-    assert result.exit_code == 2 and "was made with size" in said
+    assert not (tmp_path / "r" / "ablation.json").exists()
 
 
 def test_record_of_something_else_is_refused(command, tmp_path: Path) -> None:
-    """Does the command leave a file alone that is no record of these experiments, and say so?"""
-    for content in ("[]", "no JSON", "[{}]", "{}"):
-        (tmp_path / "r.json").write_text(content)
-        result = command()
-        assert result.exit_code == 2 and "is no record of these" in " ".join(result.output.replace("│", " ").split())
-        assert (tmp_path / "r.json").read_text() == content
+    """Does the command leave a file alone that is no record of these runs, and say so?"""
+    done(command("ablation"))
+    path = tmp_path / "r" / "ablation.json"
+    other = path.read_text().replace('"validation": 10', '"validation": 9')
+    for content, why in (("no JSON", "no record"), ("[{}]", "no record"), (other, "has the recipe with other images")):
+        path.write_text(content)
+        result = command("ablation")
+        assert result.exit_code == 2 and why in " ".join(result.output.replace("│", " ").split())
+        assert path.read_text() == content
+
+
+def test_comparison_records_both(command, tmp_path: Path) -> None:
+    """Are both recipes recorded for each seed, with the clocks and the test accuracy of each epoch?"""
+    done(command("comparison"))
+    runs = read_records(tmp_path / "r" / "comparison.json")
+    assert [(run.name, run.settings["seed"], len(run.curve)) for run in runs] == [
+        ("plain", 0, 1),  # it stops at the goal
+        ("short", 0, 2),
+        ("plain", 1, 1),
+        ("short", 1, 2),
+    ]
+    assert all(0 <= epoch["test_accuracy"] <= 1 and epoch["seconds"] > 0 for run in runs for epoch in run.curve)
+
+
+def test_ablation_goes_on(command, tmp_path: Path) -> None:
+    """Does each change run once for each seed, without repetition in a second call, and without the test images?"""
+    for runs in (4, 0):
+        with Interrupted(runs=runs):
+            command("ablation")
+    runs = read_records(tmp_path / "r" / "ablation.json")
+    assert [(run.name, run.settings["seed"]) for run in runs] == [
+        (name, seed) for seed in (0, 1) for name in plans.CHANGES
+    ]
+    assert {run.data for run in runs} == {"digits, the first 40 training images"}
+    assert all(run.test_accuracy is None for run in runs)
+    with Interrupted(runs=1):
+        done(command("ablation"))
+
+
+def test_wrong_attention_is_trained_like_the_right_one(command, tmp_path: Path) -> None:
+    """Is each attention trained for each seed from the same settings, and tested once?"""
+    done(command("wrong_attention"))
+    runs = read_records(tmp_path / "r" / "wrong_attention.json")
+    assert [run.name for run in runs] == 2 * list(plans.ATTENTIONS)
+    others = [run.settings | dict(architecture="", seed=0) for run in runs]
+    assert others == others[:1] * len(runs)
+    assert all(0 <= run.test_accuracy <= 1 for run in runs)
+
+
+def test_long_makes_weights_and_records(command, tmp_path: Path) -> None:
+    """Do weights, records and mistakes belong together, and does the validation split choose the model?"""
+    done(command("long"))
+    folder = tmp_path / "r"
+    runs = read_records(folder / "long.json")
+    assert [len(run.curve) for run in runs] == [2, 2]
+    mistakes = json.loads((folder / "mistakes.json").read_text())
+    shares = [run.validation_accuracy for run in runs]
+    assert mistakes["seed"] == shares.index(max(shares))
+    model, test = ViT().eval(), draw_split(23, 2)
+    model.load_state_dict(torch.load(folder / "vit_mnist.pt", weights_only=True))
+    with torch.no_grad():
+        guesses = model(test.images).argmax(dim=-1)
+    assert [each["index"] for each in mistakes["wrong"]] == (guesses != test.labels).nonzero()[:, 0].tolist()
+    confusion = np.zeros((10, 10), dtype=int)
+    np.add.at(confusion, (test.labels.numpy(), guesses.numpy()), 1)
+    assert mistakes["confusion"] == confusion.tolist()
+    drawn = np.asarray(Image.open(folder / "wrong_digits.png").convert("L"))
+    assert (drawn < 128).mean() > 0.02  # the page is not empty
+    assert runs[mistakes["seed"]].test_accuracy == confusion.trace() / 23
+
+
+# ---- the plain recipe, and the estimate
+
+
+def test_images_are_those_of_the_splits() -> None:
+    """Does the plain recipe get the same images and classes as our recipe, but not normalised?"""
+    parts = draw_split(3), draw_split(2, seed=1)
+    data = plain_recipe.Images(*parts)
+    images, labels = zip(*(data[i] for i in range(len(data))))
+    torch.testing.assert_close(torch.stack(images), torch.cat([part.images for part in parts]) * STD + MEAN)
+    assert list(labels) == torch.cat([part.labels for part in parts]).tolist()
+
+
+def test_plain_recipe_learns() -> None:
+    """Does the plain recipe learn, with a rate that falls by 5 % an epoch?"""
+    rates, data = [], plain_recipe.Images(draw_split(40))
+    hook = torch.optim.Adam.step
+    runs = plain_recipe.train_plainly(data, 3, 0, CPU)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", lambda self: rates.append(self.param_groups[0]["lr"]) or hook(self))
+        *_, (_, epochs) = runs
+    np.testing.assert_allclose(rates, [1e-3, 0.95e-3, 0.9025e-3])
+    assert epochs[-1].loss < epochs[0].loss
+
+
+def test_count_of_a_step() -> None:
+    """Are the counted operations 3 times those of the forward pass, minus those that no gradient needs?"""
+    counted = {size: count_step(Settings(batch_size=size)) for size in (4, 8)}
+    # One image forward, two operations for each product: patches, five whole blocks, the last one for the class token.
+    linear, attention = 2 * (192 + 64 + 128 + 128) * 64, 2 * 2 * 17 * 64
+    whole, last = 17 * (linear + attention), 17 * 2 * 128 * 64 + 2 * (64 + 64 + 128 + 128) * 64 + attention
+    forward = 16 * 2 * 49 * 64 + 5 * whole + last + 2 * 64 * 10
+    first = 16 * 2 * 49 * 64  # the pixels need no gradient
+    per_image = (counted[8]["operations"] - counted[4]["operations"]) / 4
+    assert per_image == 3 * forward - first
+    assert counted[8]["launches"] == counted[4]["launches"] > 300
+    assert counted[8]["bytes"] > counted[4]["bytes"]
