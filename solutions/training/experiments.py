@@ -105,7 +105,7 @@ def kept_in(states: Path, run: Run) -> tuple[Path, Path]:
 
 
 def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tuple[Record, nn.Module] | None:
-    """Make the runs of a plan that its record lacks, and write the record after each.
+    """Make the runs of a plan that its record lacks, and write the record.
 
     Args:
         options: The options.
@@ -125,7 +125,6 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
         if same := next((each for each in done if is_of(each, run)), None):
             record = replace(same, group=run.group, name=run.name)
             done += [record] * (record not in done)
-            write_record(path, *done)
             continue
         if any(
             (each.group, each.name, each.settings["seed"]) == (run.group, run.name, run.settings.seed) for each in done
@@ -138,10 +137,12 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
         if best is None or record.validation_accuracy > best[0].validation_accuracy:
             best = record, model
         done.append(record)
-        write_record(path, *done)
-        for file in () if again else kept_in(options.states, run):
-            file.unlink(missing_ok=True)  # the record has the run now
+        if not again:  # else the old record stays until all runs are made
+            write_record(path, *done)
+            for file in kept_in(options.states, run):
+                file.unlink(missing_ok=True)  # the record has the run now
         say(len(done), record)
+    write_record(path, *done)
     return best
 
 
