@@ -206,7 +206,7 @@ class Course:
             from autograder.course import recording
 
             given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
-            with self.gradebook() as gradebook, recording.exclusive(gradebook):
+            with self.gradebook() as gradebook:
                 recording.add_indexes(gradebook)
                 due = self.settings.due.get(assignment.name)
                 recording.register(gradebook, assignment.name, assignment.notebook, *given, due)

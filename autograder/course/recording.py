@@ -50,7 +50,6 @@ from autograder.course.gradebook import (
     name_in_gradebook,
 )
 
-LOCK = 7_226_471  # arbitrary number of the lock that is held while tables are made in PostgreSQL
 # Every page of a submission asks for these columns. nbgrader has no index on them: the larger the class, the slower a page.
 INDEXES = (
     ("grade", "notebook_id"),
@@ -73,20 +72,6 @@ def opened(url: URL) -> Iterator[Gradebook]:
             yield gradebook
 
 
-@contextmanager
-def exclusive(gradebook: Gradebook) -> Iterator[None]:
-    """Wait until no other grader prepares the same PostgreSQL gradebook; a file has only one grader at a time."""
-    if gradebook.engine.dialect.name != "postgresql":
-        yield
-        return
-    with gradebook.engine.connect() as connection:  # this one holds the lock; nbgrader commits on another
-        connection.execute(text(f"SELECT pg_advisory_lock({LOCK})"))
-        try:
-            yield
-        finally:
-            connection.execute(text(f"SELECT pg_advisory_unlock({LOCK})"))
-
-
 def _make(url: URL) -> None:
     """Make nbgrader's tables if they are missing. A failure leaves no table."""
     if url.get_backend_name() == "sqlite":
@@ -106,12 +91,8 @@ def _make(url: URL) -> None:
     engine = create_engine(address_of(url))
     try:
         with engine.begin() as connection:
-            if inspect(connection).has_table("alembic_version"):
-                return
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-            if inspect(connection).has_table("alembic_version"):  # another grader has made them
-                return
-            _make_tables(connection)
+            if not inspect(connection).has_table("alembic_version"):
+                _make_tables(connection)
     finally:
         engine.dispose()
 
