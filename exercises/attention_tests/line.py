@@ -14,7 +14,6 @@ from attention_tests.compare import WrongAnswer, asked, difference, names_around
 from attention_tests.watch import MAX_LINES, Watch, plain
 
 MAX_TRIED, MAX_SEARCH = 400, 1.0  # runs of an answer, seconds of processor time
-MEANT = 150  # numbers of a good case: a small array can be right by chance, a large one is slow
 MAX_CASES, MAX_SLOW = 2, 0.2  # in how many cases the line is looked for, and how many seconds one may have taken
 ROUNDED = 3e-3  # a difference of this part comes from rounding, and from no single line
 SENTENCES = {
@@ -32,9 +31,7 @@ def with_line(error, find):
     wrong = error.wrong if getattr(error, "mistake", "") is None else []
     tried = [(case, got) for case, got in wrong if case["right_values"] is not None and got["took"] < MAX_SLOW]
     tried = [(case, got) for case, got in tried if not got.get("unwritten")]
-    off = {id(case): abs(np.log((1 + sum(map(np.size, case["arguments"]))) / MEANT)) for case, _ in tried}
-    tried.sort(key=lambda each: ("error" in each[0]["expected"], "error" in each[1], off[id(each[0])]))
-    for case, _ in tried[:MAX_CASES]:
+    for case, _ in sorted(tried, key=lambda each: ("error" in each[0]["expected"], "error" in each[1]))[:MAX_CASES]:
         try:
             if found := find(case):
                 found = _checked(**found)
@@ -88,7 +85,7 @@ def find_line(written, ask, read, names, case, left_alone=()):
     if (half and raised) or (mine and _is_of_no_line(wrong, is_class)):
         return half
     most = min(MAX_TRIED, MAX_LINES // max(1, watch.moment))
-    search = Search(watch.changes, case, right, wrong, lambda instead: not run(instead)[2])
+    search = Search(watch.changes, case, right, wrong, run)
     if raised:
         misused = search.misused(*watch.misused) if got["error"] in ("TypeError", "AttributeError") else None
         return misused or search.repaired(most) or raised
@@ -114,11 +111,11 @@ def values_of(changes):
 
 
 class Search:
-    """Looks for the line among the changes of a run; `is_right` says whether the result is right with other values."""
+    """Looks for the line among the changes of a run; `run` runs the answer with other values."""
 
-    def __init__(self, changes, case, right, wrong, is_right):
-        self.changes, self.is_right = changes, is_right
-        self.results = [mine for mine, _ in wrong if mine is not None]
+    def __init__(self, changes, case, right, wrong, run):
+        self.changes, self.run = changes, run
+        self.wrong = [(mine, right) for mine, right in wrong if mine is not None]
         self.given = [value for value in map(plain, case["arguments"]) if value is not None]
         self.known = Known([*map(np.array, case["right_values"]), *right.values(), *self.given])
         self.any_shape = any(np.shape(mine) != right.shape for mine, right in wrong)
@@ -148,10 +145,31 @@ class Search:
                 if tried > most or time.process_time() > ends:
                     return None
                 changed = [each for each in pairs if not _near(each[0].value, each[1])]
-                if changed and self.is_right(pairs):
-                    change, right = self._start(*changed[0])
-                    return _found("repaired", change.place, change.name, change.value, right)
+                if changed and not self.run(pairs)[2]:
+                    change, right = changed[0]
+                    cause = self._cause(change)
+                    return cause and _found("repaired", cause.place, cause.name, change.value, right)
         return None
+
+    def _cause(self, change):
+        """Return the change that caused a repaired one: what another function returned, or else the change itself.
+
+        None if an earlier array that nobody knows has an effect on it, but on no array that is known to be right.
+        """
+        arrays = [each for each in self.changes if each.value is not None and each.value.ndim and each.value.any()]
+        right = [each for each in arrays if each.name and each is not change and self.known.has_value(each.value)]
+        last = {(each.name, each.call): each for each in arrays if each.name and each.moment < change.moment}
+        if change.filled is not None:  # only the new numbers of a filled array count
+            last.pop((change.name, change.call), None)
+        for each in (each for each in last.values() if each not in right):
+            others = self.run([(each, (each.value == 0) * 1.0)])[0].changes
+            after = {one.key: one.value for one in others if one.value is not None}
+            if [one for one in (change, *right) if not _near(after.get(one.key, one.value), one.value)] == [change]:
+                return None
+        same = [each for each in arrays if not each.name and each.caller and _near(each.value, change.value)][:1]
+        if any(each.call == one.call and each.name and each not in right for one in same for each in arrays):
+            return None
+        return (*same, change)[0]
 
     def _options(self, line):
         """Yield what may replace the changes of a line: pairs of a change and a right value."""
@@ -163,10 +181,10 @@ class Search:
             if change is rounds[0] and len(rounds) > 1 and all(each.filled is None for each in rounds):
                 parts = (part for right in values for part in _parts(right, change.value.shape))
                 yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
-            if change is rounds[-1] and self._is_first_in_loop(rounds):
+            if change is rounds[-1]:
                 yield from ([(change, form)] for form in self._forms_for(change))
                 others = (right for right in values if right.ndim and right.shape != change.value.shape)
-                yield from ([(change, right)] for right in others if change.value.ndim)
+                yield from ([(change, right)] for right in others if change.value.ndim and len(rounds) == 1)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
             if self.any_shape or all(change.value.shape == right.shape for change, right in pairs):
@@ -182,28 +200,16 @@ class Search:
     def _may_be_a_size(self, change):
         return self.any_shape and change.value.ndim == 0 and float(change.value).is_integer()
 
-    def _is_first_in_loop(self, rounds):
-        """Whether all else in a loop ends with known values: a sum, for example, is wrong if what is added is."""
-        between = self.changes[self.changes.index(rounds[0]) : self.changes.index(rounds[-1])]
-        last = {(each.place, each.name): each for each in self.changes}
-        places = {(each.place, each.name) for each in between} - {(rounds[0].place, rounds[0].name)}
-        return all(self.known.has(last[place]) for place in places)
-
-    def _start(self, change, right):
-        """Return the change before, and its right value, if it is unknown and this repairs as well; else what is given."""
-        same = [each for each in self.named if (each.name, each.call) == (change.name, change.call)]
-        before = same[: next(i for i, each in enumerate(same) if each.place == change.place)][-1:]
-        options = ((each, form) for each in before if not self.known.has(each) for form in self._forms_for(each))
-        return next((pair for pair in options if self.is_right([pair])), (change, right))
-
     def returned(self, end, is_class):
         """Return the line of the first unknown value if it was returned, or of `end` if all are known; it has a wrong result."""
-        if is_class and not all(map(self.known.has_value, self.results)):
+        if is_class and not all(self.known.has_value(mine) for mine, _ in self.wrong):
             return None  # the parameters and layers of a class are unknown
         items = [item for item in end.items if item is not None and (item.ndim == 0 or item.any())]  # not only zeros
-        if not any(_near(each, item) for each in self.results for item in items):
+        if not any(_near(each, item) for each, _ in self.wrong for item in items):
             return None
-        first = next((each for each in self.changes if not self.known.has(each)), end)
+        last = {(each.name, each.call): each for each in self.changes if each.filled is not None}
+        filled = (each for each in last.values() if not self.known.has_value(each.value))
+        first = next(itertools.chain(filled, (each for each in self.changes if not self.known.has(each))), end)
         return None if first.name or first.caller else _found("returned", first.place)
 
 
@@ -255,13 +261,11 @@ def _near(one, other):
 
 def _forms(value, shape):
     """Yield an array in its forms that have a shape: its axes in another order, split, merged or added."""
-    if value.size != int(np.prod(shape)):
-        return
-    if value.ndim == len(shape) <= 5:
+    if sorted(value.shape) == sorted(shape) and len(shape) <= 5:
         for axes in itertools.permutations(range(value.ndim)):
             if tuple(value.shape[axis] for axis in axes) == shape:
                 yield value.transpose(axes)
-    elif value.shape[-2:] == shape[-2:]:
+    elif value.size == int(np.prod(shape)) and value.shape[-1:] == shape[-1:]:
         yield value.reshape(shape)
 
 
@@ -290,7 +294,7 @@ def _sentence(how, line, function, name, value, right):
     """Say what was found."""
     what, wrong, other = f"`{name}`" if name else "the returned value", "", "the right value"
     if how == "repaired" and value.shape != right.shape:
-        wrong, other = f"has shape {value.shape}", f"a right value of shape {right.shape}"
+        wrong, other = f"has shape {value.shape} in one example", f"a right value of shape {right.shape}"
     elif how == "repaired":
         wrong = _comparison(value, right)
     return SENTENCES[how].format(line=line, function=function, what=what, wrong=wrong, right=other)
@@ -302,7 +306,7 @@ def _comparison(value, right):
         return f"is {value.item():.4g}, not {right.item():.4g}"
     with np.errstate(all="ignore"):
         off, ratios = np.abs(value - right)[wrong].max(), (value / right)[np.isfinite(right) & (right != 0)]
-    if wrong.all() and ratios.size and np.allclose(ratios, ratios[0], rtol=1e-3):
+    if wrong.all() and ratios.size and ratios[0] and np.allclose(ratios, ratios[0], rtol=1e-3):
         return f"is {ratios[0]:.4g} times the right value"
     strange = "should be infinite" if np.isfinite(value).all() else "are infinite or NaN"
     return f"is wrong by up to {off:.3g}" if np.isfinite(off) else f"is wrong: some of its numbers {strange}"

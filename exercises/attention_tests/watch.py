@@ -18,7 +18,7 @@ class Change:
     """What a line did: a variable got another value, or a function returned a value.
 
     Attributes:
-        moment: The number of lines that had begun when this one ended.
+        moment, key: The number of lines that had begun when this one ended; the same with the name.
         call, caller: The call of the function and the call that called it, as numbers; the caller 0 is our code.
         place: The code of the function, and the number of the line.
         name: The variable, or an attribute such as "self.scale"; "" for a returned value.
@@ -30,7 +30,7 @@ class Change:
 
     def __init__(self, call, line, name, value):
         self.moment, self.call, self.caller = call.watch.moment, call.number, call.caller
-        self.place, self.name = (call.code, line), name
+        self.place, self.name, self.key = (call.code, line), name, (call.watch.moment, name)
         self.value, items = plain(value), value.values() if type(value) is dict else value
         self.items = [plain(each) for each in items] if type(value) in (tuple, dict) else [self.value]
         parts = value.parameters() if hasattr(value, "parameters") and hasattr(value, "half") else [value]
@@ -111,7 +111,7 @@ class _Call:
                     if held == id(value) and before[0] == now[0] != ():  # an array of the same shape
                         change.filled = np.frombuffer(before[1]).reshape(before[0]) != change.value
                 for old, right in watch.instead:
-                    if (old.moment, old.name) == (watch.moment, name):
+                    if old.key == (watch.moment, name):
                         with contextlib.suppress(Exception):  # a value of this kind cannot be made
                             _put(owner, value, old, right)
         if event == "return" and frame.f_code.co_name != "__init__":
@@ -128,8 +128,6 @@ def plain(value):
     kind = type(value)
     if kind in (int, float):
         return np.array(float(np.clip(value, -1e300, 1e300)))
-    if kind is slice:
-        return plain([value.start, value.stop])
     if isinstance(value, (list, tuple, dict)) and 0 < len(value) <= MAX_ITEMS:
         parts = [plain(each) for each in (value.values() if isinstance(value, dict) else value)]
         alike = all(part is not None and part.shape == parts[0].shape for part in parts)
@@ -165,8 +163,6 @@ def _like(old, right):
         return old + (new - old).detach() if same else new.requires_grad_(old.requires_grad)
     if isinstance(old, (np.ndarray, np.generic)):
         return np.array(right, dtype=float if old.dtype.kind == "f" else old.dtype)
-    if np.ndim(right) and kind is slice:
-        return slice(*right.astype(int).tolist(), old.step)
     if np.ndim(right) and isinstance(old, (list, tuple)):
         return kind([_like(each, part) for each, part in zip([*old, *[old[-1]] * len(right)], right)])
     return np.array(right) if np.ndim(right) or kind is not int or right % 1 else int(right)
