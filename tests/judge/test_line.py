@@ -180,6 +180,63 @@ def test_wrong_line_of_an_answer_in_steps_is_said(stem: str, name: str) -> None:
     assert {error.found["line"] for error in errors.values() if error.found} == {wrong}
 
 
+# What students could write, with a slip in the line with a #, and whether the finder sees it. Without, it names no line.
+OF_STUDENTS = {
+    ("attention", "attention", True): """def similarity(q, k):
+    width = q.shape[-1]
+    return q @ np.swapaxes(k, -1, -2) * np.sqrt(width) / width ** 2  #
+
+
+def attention(queries, keys, values, mask=None):
+    raw = similarity(queries, keys)
+    raw = raw if mask is None else np.where(mask, raw, -np.inf)
+    e = np.exp(raw - raw.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    return weights @ values, weights
+""",
+    ("multihead", "merge_heads", False): """def merge_heads(x):
+    parts = []
+    for h in range(x.shape[1]):
+        head = x[:, 0]  #
+        parts.append(head)
+    tokens = torch.cat(parts, dim=-1)
+    return tokens
+""",
+    ("encoder", "rope", False): """def rope(x, positions, base=10_000.0):
+    if x.shape[-1] % 2:
+        raise ValueError("odd")
+    out = torch.zeros_like(x)
+    for i in range(x.shape[-1] // 2 - 1):  #
+        angle = positions * base ** (-2 * i / x.shape[-1])
+        a, b = x[..., 2 * i], x[..., 2 * i + 1]
+        out[..., 2 * i] = a * angle.cos() - b * angle.sin()
+        out[..., 2 * i + 1] = a * angle.sin() + b * angle.cos()
+    return out
+""",
+    ("attention", "attention_backward", False): """def attention_backward(grad_output, queries, keys, values):
+    a = attention(queries, keys, values)[1]
+    diagonal = np.eye(a.shape[-1])  #
+    outer = np.einsum("...qi,...qj->...qij", a, a)
+    jacobian = diagonal - outer
+    grad_a = grad_output @ np.swapaxes(values, -1, -2)
+    grad_s = np.einsum("...qij,...qj->...qi", jacobian, grad_a) / np.sqrt(queries.shape[-1])
+    return grad_s @ keys, np.swapaxes(grad_s, -1, -2) @ queries, np.swapaxes(a, -1, -2) @ grad_output
+""",
+}
+
+
+@pytest.mark.parametrize(("stem", "name", "is_seen"), OF_STUDENTS)
+def test_line_of_a_slip_is_right_or_not_said(stem: str, name: str, is_seen: bool) -> None:
+    """Is no later line named if a value that nobody knows is wrong, and does a helper's own line count?"""
+    text, each = OF_STUDENTS[stem, name, is_seen], exercises_of(stem)[name]
+    given = {other: getattr(each.answers, other) for other in exercises_of(stem) if f"def {other}" not in text}
+    with seeded(5):
+        errors = each.failures(written(text, name, torch=torch, **given), 5)
+    wrong = {number for number, line in enumerate(text.splitlines(), 1) if line.endswith("#")}
+    assert errors and not any(error.mistake for error in errors.values())
+    assert {error.found["line"] for error in errors.values() if error.found} == (wrong if is_seen else set())
+
+
 def test_line_is_silent_if_only_a_gradient_is_wrong() -> None:
     """Does a detached result, whose value is right, get no line that says that its value is wrong?"""
     each = exercises_of("encoder")["Encoder"]
