@@ -57,6 +57,7 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 If a wrong answer fits no entry above, the message names a line of the student's own code.
 To find it, we run the answer again, and give one variable a value that a right answer computes.
 The first line at which this makes the result right is the line that the message names.
+It names no line if an earlier array that no right answer has may be the cause, as in a loop with steps of the student's own.
 We can measure how often the message shows the right line, because the line of each mutation is known.
 We used mutations of the book's answers, and of right answers in other styles.
 We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught, but fit no known mistake.
