@@ -27,7 +27,7 @@ from solutions.training.data import MEAN, STD, draw, load_images, some_classes
 from solutions.training.plain_recipe import compare
 from solutions.training.plans import Plan, Run
 from solutions.training.recipe import loss_and_accuracy, train
-from solutions.training.record import Record, choose_device, place_of, read_records, write_record
+from solutions.training.record import Record, choose_device, place_of, read_records, write_json, write_record
 from solutions.training.settings import Settings
 from solutions.training.t4 import estimate_t4
 from solutions.training.text import load_text
@@ -79,16 +79,9 @@ def execute(run: Run, device: torch.device, states: Path) -> tuple[Record, nn.Mo
         if len(curve) - kept >= patience_of(run.settings):
             break
     model.load_state_dict(torch.load(parameters, map_location=device, weights_only=True))
-    record = Record(
-        run.name,
-        asdict(run.settings),
-        run.data.name,
-        *place_of(device),
-        [asdict(epoch) for epoch in curve],
-        images=run.data.facts() | dict(training=len(training)),
-        group=run.group,
-        kept=kept,
-    )
+    evidence = *place_of(device), [asdict(epoch) for epoch in curve]
+    images = run.data.facts() | dict(training=len(training))
+    record = Record(run.name, asdict(run.settings), run.data.name, *evidence, None, None, images, run.group, kept)
     if run.tested:
         test = run.data.test.to(device)
         loss, accuracy = loss_and_accuracy(model, test)
@@ -130,7 +123,7 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
             (each.group, each.name, each.settings["seed"]) == (run.group, run.name, run.settings.seed) for each in done
         ):
             raise ValueError(f"{path} has {run.name} with other images or settings: name another folder")
-        if sum(os.times()[:2]) > options.ends:
+        if sum(os.times()[:2]) >= options.ends:
             out.print("The CPU minutes are spent. Call the same command again to go on.")
             raise typer.Exit
         record, model = execute(run, options.device, options.states)
@@ -184,8 +177,10 @@ def photographs(options: Options) -> None:
         data["five"] = some_classes(data["photographs"], names, 1500, 500)
     size = plans.NIGHT if options.night else plans.Size()
     run_all(options, "photographs", plans.of_photographs(size, options.seeds, data))
-    drift = compare_attentions(plans.recipe_for(data["five"], optimizer="adamw"), data["five"].training)
-    write_json(options.records / "attentions.json", drift)
+    drift = options.records / "attentions.json"
+    if not drift.exists():
+        settings = plans.recipe_for(data["five"], optimizer="adamw")
+        write_json(drift, compare_attentions(settings, data["five"].training))
 
 
 def ablation(options: Options) -> None:
@@ -238,12 +233,6 @@ def digits(options: Options) -> None:
     np.savez_compressed(options.records / "digits.npz", images=pixels.numpy(), labels=kept.labels[:500].byte().numpy())
 
 
-def write_json(path: Path, found: list[dict]) -> None:
-    """Write a list."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
 EXPERIMENTS: dict[str, Callable[[Options], None]] = {
     each.__name__: each
     for each in (photographs, comparison, ablation, wrong_attention, long, decoder_pages, t4, digits)
@@ -272,7 +261,7 @@ def main(
     torch.set_num_threads(threads)
     ends = sum(os.times()[:2]) + 60 * budget
     try:
-        check_can_be_written(records / "a", states / "a")
+        check_can_be_written(records / f"{name.value}.json", states / "run.ckpt")
         where = choose_device(device)
         options = Options(seeds, night, photographs, digits, five, image_size, where, records, states, ends)
         EXPERIMENTS[name.value](options)

@@ -85,6 +85,12 @@ def write_record(path: Path, *records: Record) -> None:
     path.with_suffix(".part").replace(path)
 
 
+def write_json(path: Path, found: object) -> None:
+    """Write what was found, as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
 def read_records(path: Path) -> list[Record]:
     """Read runs; none if there is no file.
 
@@ -93,7 +99,9 @@ def read_records(path: Path) -> list[Record]:
     """
     try:
         runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        return [Record(**run) for run in runs] if runs else []
+        if not isinstance(runs, list):
+            raise TypeError
+        return [Record(**run) for run in runs]
     except (ValueError, TypeError):
         raise ValueError(f"{path} is no record of runs: name another folder") from None
 

@@ -1,7 +1,6 @@
 """What a trained model gets wrong: a figure and a record for the chapter."""
 
 import hashlib
-import json
 import math
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from solutions.training.data import Images, Split
+from solutions.training.record import write_json
 
 
 def confusion(model: nn.Module, split: Images) -> Tensor:
@@ -38,7 +38,7 @@ def write_mistakes(records: Path, model: nn.Module, test: Split, seed: int) -> N
             for i in wrong
         ],
     )
-    (records / "mistakes.json").write_text(json.dumps(mistakes, indent=1) + "\n")
+    write_json(records / "mistakes.json", mistakes)
     draw_mistakes(records / "wrong_digits.png", mistakes["wrong"], test)
 
 

@@ -135,7 +135,10 @@ def test_worker_names_what_differs() -> None:
     assert cluster.work(1, task, ours, Job(b""))["state"] == "not graded"
     theirs = ours | {"torch": "2.0", "code of the repository": "0"}
     said = cluster.work(1, task, theirs, Job(b""))
-    assert said == f"torch {ours['torch']} instead of 2.0, code of the repository {ours[[*ours][-1]]} instead of 0"
+    assert (
+        said
+        == f"torch {ours['torch']} instead of 2.0, code of the repository {ours['code of the repository']} instead of 0"
+    )
 
 
 @pytest.mark.deep

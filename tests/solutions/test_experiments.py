@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -164,8 +165,8 @@ def test_published_runs_are_those_of_the_plan() -> None:
     with contextlib.suppress(StopIteration):
         while True:
             run = plan.send(record)
-            same = [each for each in records if (each.group, each.name) == (run.group, run.name) and is_of(each, run)]
-            (record,) = same
+            named = [each for each in records if (each.group, each.name) == (run.group, run.name)]
+            (record,) = [each for each in named if is_of(each, run)]
             found.append(record)
     assert {id(record) for record in found} == set(map(id, records))
 
@@ -182,8 +183,9 @@ def test_changes_are_one_at_a_time() -> None:
 
 
 def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are the parameters those of the lowest validation loss, and does patience end the run?"""
-    losses, states, seen, original = iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), [], [], experiments.train
+    """Are the parameters those of the lowest validation loss, does patience end the run, and is it tested once?"""
+    losses, states, seen, looked, original = iter([0.5, 0.3, 0.4, 0.6, 0.35, 0.1]), [], [], [], experiments.train
+    monkeypatch.setattr(experiments, "loss_and_accuracy", lambda *on: looked.append(on) or loss_and_accuracy(*on))
 
     def train_with_losses(*arguments: object, **options: object):
         for model, curve in original(*arguments, **options):
@@ -196,6 +198,7 @@ def test_stops_by_validation_and_keeps_the_best(tmp_path: Path, monkeypatch: pyt
     record, model = execute(run, CPU, tmp_path)
     assert len(record.curve) == 5 and record.kept == 2 and record.images["training"] == 30
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in states[1].items())
+    assert [len(split) for _, split in looked] == [len(run.data.test)]
     assert record.test_accuracy == loss_and_accuracy(model, run.data.test)[1]
 
 
@@ -207,14 +210,15 @@ def test_patience_is_a_fifth_of_the_planned_epochs_and_at_least_three() -> None:
 def test_run_goes_on_with_the_best_so_far(tmp_path: Path) -> None:
     """Does a run that is stopped after any epoch give the uninterrupted result, with the best parameters?"""
     run = Run("", "x", DATA["photographs"], replace(TINY, epochs=4, adamw_rate=0.3, seed=1), 30, stops=True)
-    whole, again = execute(run, CPU, tmp_path / "..")[0], None
+    whole, _ = execute(run, CPU, tmp_path / "..")
     for stop in (1, 2, 3):
-        with Interrupted(epochs=stop), pytest.raises(Stopped):
+        with interrupted(epochs=stop), pytest.raises(Stopped):
             execute(run, CPU, tmp_path)
-    again = execute(run, CPU, tmp_path)[0]
+    again, _ = execute(run, CPU, tmp_path)
     for epoch in itertools.chain(whole.curve, again.curve):
         del epoch["seconds"], epoch["cpu_seconds"]
     assert replace(again, machine={}) == replace(whole, machine={})
+    assert {*tmp_path.iterdir()} == {*experiments.kept_in(tmp_path, run)}
     others = replace(run, data=replace(run.data, name="others"))
     assert not {*tmp_path.iterdir()} & {*experiments.kept_in(tmp_path, others)}
 
@@ -223,30 +227,23 @@ class Stopped(Exception):
     """The machine has stopped."""
 
 
-class Interrupted(pytest.MonkeyPatch):
-    """While it is entered, the machine stops after so many epochs of a run, or at the start of a later run."""
+@contextlib.contextmanager
+def interrupted(epochs: int = 0, runs: int = 0) -> Iterator[list]:
+    """Let the machine stop after so many epochs of a run, or at the start of a later run; give the runs that began."""
+    original, begun = experiments.train, []
 
-    def __init__(self, epochs: int = 0, runs: int = 0) -> None:
-        super().__init__()
-        self.epochs, self.runs = epochs, runs
-
-    def __enter__(self) -> "Interrupted":
-        original, begun = experiments.train, []
-
-        def train_a_while(*arguments: object, **options: object):
-            begun.append(arguments)
-            if len(begun) == self.runs:
+    def train_a_while(*arguments: object, **options: object):
+        if len(begun) + 1 == runs:
+            raise Stopped
+        begun.append(arguments)
+        for model, curve in original(*arguments, **options):
+            yield model, curve
+            if len(curve) == epochs:
                 raise Stopped
-            for model, curve in original(*arguments, **options):
-                yield model, curve
-                if len(curve) == self.epochs:
-                    raise Stopped
 
-        self.setattr(experiments, "train", train_a_while)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments, "train", train_a_while)
+        yield begun
 
 
 # ---- the command
@@ -254,7 +251,7 @@ class Interrupted(pytest.MonkeyPatch):
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that calls the command on generated data, with tiny models, and one that reads a record."""
+    """Return a function that calls the command on generated data, with tiny models."""
     mnist = Data("digits", *(draw_split(count, seed) for seed, count in enumerate((40, 10, 23))))
     monkeypatch.setattr(experiments, "load_images", lambda name, *_: DATA.get(name, mnist))
     monkeypatch.setattr(plans, "Size", lambda: SIZE)
@@ -284,13 +281,14 @@ def test_photographs_go_on_after_a_stop(command, tmp_path: Path) -> None:
     """Is each run made once despite two stops, and does the record name machine and settings of each?"""
     call = partial(command, "photographs", "--photographs", "photographs", "--digits", "digits")
     for runs in (3, 20):
-        with Interrupted(runs=runs):
+        with interrupted(runs=runs):
             assert isinstance(call().exception, Stopped)
         records = read_records(tmp_path / "r" / "photographs.json")
-    with Interrupted(runs=0) as made:
+    with interrupted() as last:
         done(call())
     before, records = records, read_records(tmp_path / "r" / "photographs.json")
-    assert records[: len(before)] == before and made
+    assert records[: len(before)] == before
+    assert len({json.dumps([each.data, each.images, each.settings]) for each in records}) == 2 + 19 + len(last)
     places = [(each.group, each.name, each.settings["seed"]) for each in records]
     assert len(places) == len(set(places)) > 50
     assert {each.group for each in records} >= {"course work", "attention", "seconds, digits", "width"}
@@ -299,13 +297,13 @@ def test_photographs_go_on_after_a_stop(command, tmp_path: Path) -> None:
     pairs = json.loads((tmp_path / "r" / "attentions.json").read_text())
     steps = {(each["other"], each["precision"]): each["largest"] for each in pairs}
     assert steps["loop", "float64"][0] < 1e-12 < 1e-4 < steps["M6", "float64"][0]
-    with Interrupted(runs=1):
+    with interrupted(runs=1):
         done(call())  # nothing is left to do
 
 
 def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
     """Does the command begin no run after its CPU minutes, and say how to continue?"""
-    result = command("ablation", "--budget", -1)
+    result = command("ablation", "--budget", 0)
     assert result.exit_code == 0 and "Call the same command again" in result.output
     assert not (tmp_path / "r" / "ablation.json").exists()
 
@@ -315,7 +313,13 @@ def test_record_of_something_else_is_refused(command, tmp_path: Path) -> None:
     done(command("ablation"))
     path = tmp_path / "r" / "ablation.json"
     other = path.read_text().replace('"validation": 10', '"validation": 9')
-    for content, why in (("no JSON", "no record"), ("[{}]", "no record"), (other, "has the recipe with other images")):
+    refused = {
+        "no JSON": "no record",
+        "[{}]": "no record",
+        "{}": "no record",
+        other: "has the recipe with other images",
+    }
+    for content, why in refused.items():
         path.write_text(content)
         result = command("ablation")
         assert result.exit_code == 2 and why in " ".join(result.output.replace("│", " ").split())
@@ -338,15 +342,17 @@ def test_comparison_records_both(command, tmp_path: Path) -> None:
 def test_ablation_goes_on(command, tmp_path: Path) -> None:
     """Does each change run once for each seed, without repetition in a second call, and without the test images?"""
     for runs in (4, 0):
-        with Interrupted(runs=runs):
+        with interrupted(runs=runs):
             command("ablation")
     runs = read_records(tmp_path / "r" / "ablation.json")
     assert [(run.name, run.settings["seed"]) for run in runs] == [
         (name, seed) for seed in (0, 1) for name in plans.CHANGES
     ]
     assert {run.data for run in runs} == {"digits, the first 40 training images"}
+    changed = [dict(epochs=1, seed=seed) | changes for seed in (0, 1) for changes in plans.CHANGES.values()]
+    assert [Settings(**run.settings) for run in runs] == [replace(plans.SHORT, **changes) for changes in changed]
     assert all(run.test_accuracy is None for run in runs)
-    with Interrupted(runs=1):
+    with interrupted(runs=1):
         done(command("ablation"))
 
 
