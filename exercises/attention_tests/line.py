@@ -14,15 +14,15 @@ from attention_tests.compare import WrongAnswer, asked, difference, names_around
 from attention_tests.watch import MAX_LINES, Watch, plain
 
 MAX_TRIED, MAX_SEARCH = 400, 1.0  # runs of an answer, seconds of processor time
+MEANT = 150  # numbers of a good case: a small array can be right by chance, a large one is slow
 MAX_CASES, MAX_SLOW = 2, 0.2  # in how many cases the line is looked for, and how many seconds one may have taken
-ROUNDED = 3e-3  # a difference of this part comes from rounding, and from no single line
 SENTENCES = {
     "raised": "",  # the message of the error says where it arose
     "misused": "Line {line} of {function} sets {what}, which cannot be used like this.",
     "type": "{function} ended at line {line}, and what it returned has a wrong type.",
     "rounded": "Line {line} of {function}: {what} has numbers of 16 bits, which are too few.",
     "returned": "Line {line} of {function}: all values before it are right, and the returned value is not.",
-    "repaired": "Line {line} of {function}: {what} {wrong}. With {right}, the result would be right.",
+    "repaired": "Line {line} of {function}: {what} {wrong}. With the right value, the result would be right.",
 }
 
 
@@ -31,7 +31,9 @@ def with_line(error, find):
     wrong = error.wrong if getattr(error, "mistake", "") is None else []
     tried = [(case, got) for case, got in wrong if case["right_values"] is not None and got["took"] < MAX_SLOW]
     tried = [(case, got) for case, got in tried if not got.get("unwritten")]
-    for case, _ in sorted(tried, key=lambda each: ("error" in each[0]["expected"], "error" in each[1]))[:MAX_CASES]:
+    off = {id(case): abs(np.log((1 + sum(map(np.size, case["arguments"]))) / MEANT)) for case, _ in tried}
+    tried.sort(key=lambda each: ("error" in each[0]["expected"], "error" in each[1], off[id(each[0])]))
+    for case, _ in tried[:MAX_CASES]:
         try:
             if found := find(case):
                 found = _checked(**found)
@@ -82,22 +84,14 @@ def find_line(written, ask, read, names, case, left_alone=()):
     mine = {name: np.asarray(each, float) for name, each in got.get("arrays", {}).items()}
     wrong = [(mine.get(name), each) for name, each in right.items() if name not in mine or not _near(mine[name], each)]
     is_class = isinstance(written[0], type)
-    if (half and raised) or (mine and _is_of_no_line(wrong, is_class)):
-        return half
+    if (half and raised) or (is_class and mine and all((each == each.round()).all() for _, each in wrong)):
+        return half  # no line makes whole numbers of a class, such as how many parameters it has
     most = min(MAX_TRIED, MAX_LINES // max(1, watch.moment))
     search = Search(watch.changes, case, right, wrong, run)
     if raised:
         misused = search.misused(*watch.misused) if got["error"] in ("TypeError", "AttributeError") else None
         return misused or search.repaired(most) or raised
     return search.repaired(most) or (search.returned(ends[-1], is_class) if ends else None)
-
-
-def _is_of_no_line(wrong, is_class):
-    """Whether results differ only by rounding, or whole numbers of a class, such as how many parameters it has."""
-    if is_class and all((right == right.round()).all() for _, right in wrong):
-        return True
-    alike = all(mine is not None and mine.shape == right.shape for mine, right in wrong)
-    return alike and all((np.abs(mine - right) <= ROUNDED * np.abs(right).max()).all() for mine, right in wrong)
 
 
 def values_of(changes):
@@ -133,11 +127,12 @@ class Search:
 
     def repaired(self, most):
         """Return the first line that a right value repairs, of those that compute an unknown value or nothing new."""
-        tried, ends, of_calls = 0, time.process_time() + MAX_SEARCH, {}
+        tried, ends = 0, time.process_time() + MAX_SEARCH
         for line in (list(line) for _, line in itertools.groupby(self.named, lambda each: each.moment)):
-            before = of_calls.setdefault(line[0].call, [*self.given])
-            is_new = not any(_near(each.value, other) for each in line for other in before)
-            before += [each.value for each in line]
+            own = {each.identity for each in line}  # the same object under another name, later, is computed once
+            others = [each for each in self.named if each.call == line[0].call]
+            others = [each.value for each in others if each.moment < line[0].moment or each.identity not in own]
+            is_new = not any(_near(each.value, other) for each in line for other in [*self.given, *others])
             if is_new and all(self.known.has(each, in_order=True) and not self._may_be_a_size(each) for each in line):
                 continue
             for pairs in self._options(line):
@@ -158,18 +153,18 @@ class Search:
         """
         arrays = [each for each in self.changes if each.value is not None and each.value.ndim and each.value.any()]
         right = [each for each in arrays if each.name and each is not change and self.known.has_value(each.value)]
-        last = {(each.name, each.call): each for each in arrays if each.name and each.moment < change.moment}
+        last = {(each.name, each.call): each for each in self.named if each.value.any() and each.moment < change.moment}
         if change.filled is not None:  # only the new numbers of a filled array count
             last.pop((change.name, change.call), None)
-        for each in (each for each in last.values() if each not in right):
+        for each in (each for each in last.values() if not self.known.has_value(each.value)):
             others = self.run([(each, (each.value == 0) * 1.0)])[0].changes
             after = {one.key: one.value for one in others if one.value is not None}
             if [one for one in (change, *right) if not _near(after.get(one.key, one.value), one.value)] == [change]:
                 return None
         same = [each for each in arrays if not each.name and each.caller and _near(each.value, change.value)][:1]
-        if any(each.call == one.call and each.name and each not in right for one in same for each in arrays):
-            return None
-        return (*same, change)[0]
+        inside = [each for one in same for each in arrays if one.call == (each.call if each.name else each.caller)]
+        is_clear = all(self.known.has_value(each.value) for each in inside)
+        return (*same, change)[0] if is_clear else None
 
     def _options(self, line):
         """Yield what may replace the changes of a line: pairs of a change and a right value."""
@@ -181,10 +176,10 @@ class Search:
             if change is rounds[0] and len(rounds) > 1 and all(each.filled is None for each in rounds):
                 parts = (part for right in values for part in _parts(right, change.value.shape))
                 yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
-            if change is rounds[-1]:
+            if change is rounds[-1] and self._is_first_in_loop(rounds):
                 yield from ([(change, form)] for form in self._forms_for(change))
                 others = (right for right in values if right.ndim and right.shape != change.value.shape)
-                yield from ([(change, right)] for right in others if change.value.ndim and len(rounds) == 1)
+                yield from ([(change, right)] for right in others if change.value.ndim)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
             if self.any_shape or all(change.value.shape == right.shape for change, right in pairs):
@@ -199,6 +194,13 @@ class Search:
 
     def _may_be_a_size(self, change):
         return self.any_shape and change.value.ndim == 0 and float(change.value).is_integer()
+
+    def _is_first_in_loop(self, rounds):
+        """Whether all else in a loop ends with known values: a sum, for example, is wrong if what is added is."""
+        between = self.changes[self.changes.index(rounds[0]) : self.changes.index(rounds[-1])]
+        last = {(each.place, each.name): each for each in self.changes}
+        places = {(each.place, each.name) for each in between} - {(rounds[0].place, rounds[0].name)}
+        return all(self.known.has(last[place]) for place in places)
 
     def returned(self, end, is_class):
         """Return the line of the first unknown value if it was returned, or of `end` if all are known; it has a wrong result."""
@@ -223,10 +225,7 @@ class Known:
                 self.values.append(value)
 
     def has(self, change, in_order=False):
-        """Whether all values of a change are known, or parts of known ones; of a filled array, only the new numbers.
-
-        With `in_order`, a known value whose axes have another order does not count.
-        """
+        """Whether all values of a change are known, or parts of known ones; with `in_order`, in their order of axes."""
         if (change, in_order) not in self.answers:
             items = [item for item in change.items if item is not None and item.size]
             self.answers[change, in_order] = all(self.has_value(item, change.filled, in_order) for item in items)
@@ -291,16 +290,13 @@ def _checked(how, line, function, name, value, right):
 
 
 def _sentence(how, line, function, name, value, right):
-    """Say what was found."""
-    what, wrong, other = f"`{name}`" if name else "the returned value", "", "the right value"
-    if how == "repaired" and value.shape != right.shape:
-        wrong, other = f"has shape {value.shape} in one example", f"a right value of shape {right.shape}"
-    elif how == "repaired":
-        wrong = _comparison(value, right)
-    return SENTENCES[how].format(line=line, function=function, what=what, wrong=wrong, right=other)
+    what, wrong = f"`{name}`" if name else "the returned value", _comparison(value, right) if how == "repaired" else ""
+    return SENTENCES[how].format(line=line, function=function, what=what, wrong=wrong)
 
 
 def _comparison(value, right):
+    if value.shape != right.shape:
+        return f"has shape {value.shape} in one example, not {right.shape}"
     wrong = ~_close(value, right, True)
     if wrong.size == 1:
         return f"is {value.item():.4g}, not {right.item():.4g}"
@@ -308,5 +304,4 @@ def _comparison(value, right):
         off, ratios = np.abs(value - right)[wrong].max(), (value / right)[np.isfinite(right) & (right != 0)]
     if wrong.all() and ratios.size and ratios[0] and np.allclose(ratios, ratios[0], rtol=1e-3):
         return f"is {ratios[0]:.4g} times the right value"
-    strange = "should be infinite" if np.isfinite(value).all() else "are infinite or NaN"
-    return f"is wrong by up to {off:.3g}" if np.isfinite(off) else f"is wrong: some of its numbers {strange}"
+    return f"is wrong by up to {off:.3g}" if np.isfinite(off) else "has numbers that are infinite or NaN, or should be"

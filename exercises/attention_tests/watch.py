@@ -22,7 +22,7 @@ class Change:
         call, caller: The call of the function and the call that called it, as numbers; the caller 0 is our code.
         place: The code of the function, and the number of the line.
         name: The variable, or an attribute such as "self.scale"; "" for a returned value.
-        value: The value as an array of floats; None if it has no such form.
+        value, identity: The value as an array of floats, or None if it has no such form; the number of the object.
         items: The items of a returned value, in the same form.
         filled: Where the line changed the numbers of an array that the variable already held; None if it did not.
         is_half: Whether the numbers of an array, a tensor or a layer have 16 bits.
@@ -31,7 +31,7 @@ class Change:
     def __init__(self, call, line, name, value):
         self.moment, self.call, self.caller = call.watch.moment, call.number, call.caller
         self.place, self.name, self.key = (call.code, line), name, (call.watch.moment, name)
-        self.value, items = plain(value), value.values() if type(value) is dict else value
+        self.value, self.identity, items = plain(value), id(value), value.values() if type(value) is dict else value
         self.items = [plain(each) for each in items] if type(value) in (tuple, dict) else [self.value]
         parts = value.parameters() if hasattr(value, "parameters") and hasattr(value, "half") else [value]
         self.filled, self.is_half = None, any(str(getattr(each, "dtype", "")).endswith("float16") for each in parts)
@@ -100,6 +100,8 @@ class _Call:
         watch = self.watch
         if event in ("line", "return"):
             watch.moment += 1
+            if watch.moment > MAX_LINES and watch.instead:
+                raise RuntimeError("another value made a loop long")
             if len(watch.changes) > MAX_CHANGES or watch.moment > MAX_LINES:
                 return self.step
             for name, owner, value in watch.variables(frame.f_locals):
@@ -165,7 +167,8 @@ def _like(old, right):
         return np.array(right, dtype=float if old.dtype.kind == "f" else old.dtype)
     if np.ndim(right) and isinstance(old, (list, tuple)):
         return kind([_like(each, part) for each, part in zip([*old, *[old[-1]] * len(right)], right)])
-    return np.array(right) if np.ndim(right) or kind is not int or right % 1 else int(right)
+    is_size = kind is int and not np.ndim(right) and not right % 1 and abs(right) <= MAX_NUMBERS
+    return int(right) if is_size else np.array(right)
 
 
 def _used_in(frame):

@@ -207,6 +207,55 @@ def attention(queries, keys, values, mask=None):
     grad_s = np.einsum("...qij,...qj->...qi", jacobian, grad_a) / np.sqrt(queries.shape[-1])
     return grad_s @ keys, np.swapaxes(grad_s, -1, -2) @ queries, np.swapaxes(a, -1, -2) @ grad_output
 """,
+    ("attention", "self_attention", True): """def self_attention(tokens, w_query, w_key, w_value, mask=None):
+    q = tokens @ w_query
+    k = tokens @ w_value  #
+    v = tokens @ w_value
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-1])
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
+    weights = softmax(scores)
+    return weights @ v, weights
+""",
+    ("encoder", "FeedForward", False): """def share_below(z):
+    return 0.5 * torch.erfc(-z / 2)  #
+
+
+def gelu(z):
+    return z * share_below(z)
+
+
+class FeedForward(torch.nn.Module):
+    def __init__(self, width, hidden_width, dropout=0.0):
+        super().__init__()
+        self.expand, self.contract = torch.nn.Linear(width, hidden_width), torch.nn.Linear(hidden_width, width)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, x):
+        inner = gelu(self.expand(x))
+        return self.contract(self.dropout(inner))
+""",
+    # With an infinite number for num_heads, a right value of another variable, the loop would never end.
+    ("multihead", "MultiHeadAttention", False): """class MultiHeadAttention(torch.nn.Module):
+    def __init__(self, width, num_heads, dropout=0.0):
+        super().__init__()
+        if width % num_heads:
+            raise ValueError("width must be a multiple of num_heads")
+        self.num_heads, self.dropout = num_heads, torch.nn.Dropout(dropout)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+
+    def forward(self, x, mask=None, return_weights=False):
+        size, mixed, maps = x.shape[-1] // self.num_heads, [], []
+        q, k, v = self.qkv(x)[:, None].chunk(3, dim=-1)
+        for i in range(self.num_heads):
+            own, columns = mask, slice(i * size, (i + 1) * size)
+            if mask is not None and mask.ndim == 4:
+                own = mask[:, i : i + 1]
+            weights = attend(q[..., columns], k[..., columns], v[..., columns], own)[1][:, 0]
+            maps.append(weights)
+            mixed.append(self.dropout(weights) @ v[:, 0, :, columns])
+        y = self.out(torch.cat(mixed, dim=-1))
+        return (y, torch.stack(maps, dim=2)) if return_weights else y  #
+""",
 }
 
 
