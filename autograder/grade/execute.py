@@ -43,12 +43,6 @@ class Execution:
     files: dict[str, str] = field(default_factory=dict)  # the verdict on each file next to the notebook
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     receipt: list[str] = field(default_factory=list)  # what was left out so that the rest could run
-    seconds: float = 0.0  # seconds that the submission used
-
-    @property
-    def points(self) -> float:
-        """The points of the tests that passed."""
-        return sum(check.points for check in self.checks if check.passed)
 
 
 def execute(
@@ -110,7 +104,7 @@ def execute(
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     questions += student.questions if not all(check.passed for check in checks) else []
     questions += judge.questions.values()
-    return Execution(notebook, state, why, checks, about_files, questions, left_out, student.budget.spent())
+    return Execution(notebook, state, why, checks, about_files, questions, left_out)
 
 
 def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
