@@ -60,8 +60,6 @@ c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "%s"
 c.Exchange.root = str(Path(__file__).resolve().parent / "exchange")  # not used: submissions come by "autograder collect"
 """
-OLD_FIELDS = {"otherwise": "settled_state"}  # names in earlier versions
-OLD_STATES = {"graded after mending": "graded after repair"}  # names in earlier versions  # codespell:ignore mending
 
 
 @dataclass
@@ -83,7 +81,7 @@ class Result:
     files: dict[str, str] = field(default_factory=dict)  # outcome of each requested file next to the notebook
     questions: list[str] = field(default_factory=list)  # questions that only a person can decide
     settled_state: str = ""  # state after the questions are settled
-    versions: str = ""  # versions that graded it, in words; empty in older records
+    versions: str = ""  # versions that graded it, in words; "" if there is no score
 
     @property
     def has_score(self) -> bool:
@@ -370,12 +368,8 @@ class Course:
     def load_result(self, student: str, assignment: str) -> Result | None:
         """Return the stored result of a submission; None if it or its executed notebook is missing or damaged."""
         try:
-            stored = json.loads(self.result_path(student, assignment).read_text(encoding="utf-8"))
-            result = Result(**{OLD_FIELDS.get(name, name): value for name, value in stored.items()})
-            result.state, result.settled_state = (
-                OLD_STATES.get(each, each) for each in (result.state, result.settled_state)
-            )
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
             return None
         executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
         return result if not result.has_score or any(map(_is_whole, executed)) else None

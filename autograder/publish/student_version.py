@@ -21,7 +21,7 @@ from autograder.publish.generated import exercise_of, sources, sources_of, stale
 from autograder.publish.tests_wheel import FOLDER, WHEEL, files_of_package, wheel_of
 from autograder.settings import Settings, web_address
 
-LABEL, OLD_LABEL = ".student-version", ".students-edition"  # this file marks a folder that may be overwritten
+LABEL = ".student-version"  # this file marks a folder that may be overwritten
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
 RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
@@ -56,7 +56,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()
-    if folder.exists() and any(folder.iterdir()) and not any((folder / label).exists() for label in (LABEL, OLD_LABEL)):
+    if folder.exists() and any(folder.iterdir()) and not (folder / LABEL).exists():
         raise ValueError(f"{folder} is not empty, and not a student version; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():

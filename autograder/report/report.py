@@ -224,8 +224,8 @@ def _mistakes(rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _versions(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return the students graded with each set of versions, the largest group first. Older records name no versions."""
-    graded = [row for row in rows if row.result.has_score and row.result.versions]
+    """Return the students graded with each set of versions, the largest group first."""
+    graded = [row for row in rows if row.result.has_score]
     counts = Counter(row.result.versions for row in graded)
     return {each: [row for row in graded if row.result.versions == each] for each, _ in counts.most_common()}
 

@@ -61,23 +61,6 @@ def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monke
     assert "no questions to settle" in nobody.output
 
 
-def test_states_of_earlier_versions_are_read(course: Course) -> None:
-    """Is a result with old names of the state and of a field read under the new names, settled or not?"""
-    old = "graded after mending"  # codespell:ignore mending
-    result = Result("ada", NAME, old, content="digest", questions=[QUESTION])
-    result.ask(None)
-    course.save_result(result)
-    path = course.result_path("ada", NAME)
-    path.write_text(path.read_text(encoding="utf-8").replace('"settled_state"', '"otherwise"'), encoding="utf-8")
-    kept = course.load_result("ada", NAME)
-    assert (kept.state, kept.settled_state) == (NEEDS_A_LOOK, "graded after repair")
-    kept.ask(Decision([QUESTION], "digest"))
-    course.save_result(kept)
-    assert course.load_result("ada", NAME).state == "graded after repair"
-    course.save_result(Result("bea", NAME, old))
-    assert course.load_result("bea", NAME).state == "graded after repair"
-
-
 def test_forget_forgets_decisions(course: Course) -> None:
     """Is a forgotten student gone from the decisions?"""
     (course.root / "submitted/ada").mkdir(parents=True)
