@@ -31,11 +31,6 @@ def run_alone(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
-def test_commands_are_those_of_the_design() -> None:
-    """Does the program have all commands that the book and the Makefile name?"""
-    assert {"build", "book", "demo", "grade", "feedback", "report", "mutants"} <= set(COMMANDS)
-
-
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
 def test_help_says_what_it_does(command: tuple[str, ...]) -> None:
     """Does each command explain itself, and each of its options and arguments?"""
