@@ -20,14 +20,13 @@ from autograder.course.decisions import read_decisions
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
 from autograder.grade.task import Job, Task, grader_failed, not_graded
-from autograder.grade.workers import InstallationError, Workers, call
+from autograder.grade.workers import InstallationError, Workers, grade_one
 from autograder.judge.catalogue import checks_of
 from autograder.progress import Progress
 from autograder.publish.build import load_notebooks
 from autograder.sandbox.host.bubblewrap import check_sandbox, remove_leftovers
 from autograder.sandbox.host.limits import Limits
 
-GRADE_ONE = "autograder.grade.job.grade_one"  # a name, because importing it imports PyTorch, which takes seconds
 Jobs = dict[str, Job]  # by name
 Done = Iterable[tuple[str, dict[str, Any]]]  # the name and the fields of each job, once
 
@@ -270,7 +269,7 @@ def _runner(here: Workers, cluster: str | None, task: Task) -> Callable[[Jobs], 
         return Cluster(cluster, task).run
 
     def run_all(jobs: Jobs) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, fields in here.run(call, {name: (GRADE_ONE, task, job) for name, job in jobs.items()}):
+        for name, fields in here.run(grade_one, {name: (task, job) for name, job in jobs.items()}):
             if isinstance(fields, ProcessExpired):
                 fields = not_graded("The grader's process was killed twice while it graded this submission.")
             elif isinstance(fields, TimeoutError):

@@ -1,7 +1,6 @@
 """Processes that grade on this machine: as many as it has room for. When one dies, the others keep their work."""
 
 import gc
-import importlib
 import multiprocessing
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any
 import psutil
 from pebble import ProcessExpired, ProcessPool
 
+from autograder.grade.task import Job, Task
 from autograder.imports import ROOT
 from autograder.sandbox.host.bubblewrap import SLOW, WarmParent, use_parent
 from autograder.sandbox.host.limits import Limits
@@ -124,10 +124,11 @@ def _needed_by(checks: Sequence[str]) -> list[str]:
     return [name for name in SLOW if name in used or not text]
 
 
-def call(name: str, *arguments: Any) -> Any:
-    """Call a function by its full name, so that the caller need not import its module."""
-    module, _, function = name.rpartition(".")
-    return getattr(importlib.import_module(module), function)(*arguments)
+def grade_one(task: Task, job: Job) -> dict[str, Any]:
+    """Call `job.grade_one`. Only the processes import its module, because PyTorch takes seconds."""
+    from autograder.grade import job as grading
+
+    return grading.grade_one(task, job)
 
 
 def _begin_worker(parent: WarmParent | None) -> None:
