@@ -32,7 +32,6 @@ COMMANDS = {  # commands, in the order of the help
     "forget": lms.forget,
     "collect": lms.collect,
     "export": lms.export,
-    "submit-check": grading.submit_check,
     "mutants": authoring.mutants,
     "messages": messages,
 }

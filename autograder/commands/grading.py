@@ -1,4 +1,4 @@
-"""Commands for grading submissions, and for checking a notebook before submitting it."""
+"""Commands for grading submissions."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from autograder.commands.bars import Bars
 from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, say_of_others, show
@@ -195,30 +194,3 @@ def settle(
         result.ask(decision)
         in_course.save_result(result)
     say_of_others(f"Settled: {student} is {result.state!r}.")
-
-
-def submit_check(
-    file: Annotated[Path, typer.Argument(help="The notebook that you want to submit.", exists=True, dir_okay=False)],
-    sandbox: Annotated[bool, typer.Option("--sandbox", help="Run the notebook in the grader's sandbox.")] = False,
-) -> None:
-    """Show what the grader would repair in a notebook, and the results of the visible tests. This gives no points."""
-    from autograder.files import Unreadable, printable
-    from autograder.grade.submit_check import submit_check
-    from autograder.imports import ROOT
-    from autograder.sandbox.host.bubblewrap import SandboxError
-
-    try:
-        assignment, receipt, results, questions = submit_check(file, ROOT / "exercises", sandbox)
-    except (Unreadable, SandboxError, ValueError) as error:
-        raise error_exit(f"{file}: {error}") from None
-    show(f"[bold]{escape(printable(file.name))}[/] is read as {assignment}.")
-    show("Nothing needs repair." if not receipt else "The grader would repair:")
-    for entry in receipt:
-        show(f"  - {escape(entry)}")
-    for question in questions:
-        show(f"[red]The grader would ask a person:[/] {escape(question)}")
-    for name, text in results:
-        well = "is there, and can be used" if "." in name else "passes the visible tests"
-        show(f"[{'red' if text else 'green'}]{escape(name)}[/]: {escape(text) or well}")
-    if any(text for _, text in results):
-        raise typer.Exit(1)

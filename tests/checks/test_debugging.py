@@ -28,7 +28,6 @@ from autograder.course.course import Assignment
 from autograder.grade.execute import Execution, execute
 from autograder.grade.repair import repair_notebook
 from autograder.grade.session import Cell, Session
-from autograder.grade.submit_check import submit_check
 from autograder.imports import ROOT
 from autograder.judge import catalogue
 from autograder.judge.mistake import variants_of
@@ -498,14 +497,6 @@ def test_test_that_needs_what_is_missing_is_asked_about(debugging: Assignment, p
     assert failed and all(check.name.startswith("test_attention") for check in failed)
     assert all(check.mistake is None and "No module named 'multihead'" in check.message for check in failed)
     assert not any("right attention" in check.message for check in failed)
-
-
-def test_submit_check_takes_a_test_that_a_student_writes_for_no_visible_test() -> None:
-    """Does submit-check print one line for each exercise, although one of them is called test_attention?"""
-    assignment, receipt, said, _ = submit_check(ROOT / "exercises" / NAME / "debugging.ipynb", ROOT / "exercises", True)
-    assert (assignment, receipt) == (NAME, [])
-    assert [name for name, _ in said] == list(EXERCISES)
-    assert all(text for _, text in said)
 
 
 def test_trials_find_nothing_of_earlier_ones() -> None:

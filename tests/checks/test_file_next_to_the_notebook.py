@@ -1,4 +1,4 @@
-"""Is a file next to the notebook collected, graded with a class, shown on pages, and checked before submission?"""
+"""Is a file next to the notebook collected, graded with a class, and shown on pages?"""
 
 import json
 from pathlib import Path
@@ -10,9 +10,8 @@ from bs4 import BeautifulSoup
 from downloads import notebook as small_notebook
 from downloads import outcomes, write_zip
 from nbformat import NotebookNode
-from sample_class import fill_in, saved
+from sample_class import saved
 from test_checkpoint import GOOD, LIMITS, STEPS, random_images, weights
-from test_cli import run
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
@@ -296,25 +295,3 @@ def test_two_files_of_weights_are_a_question(course: Course, file_assignment: As
     collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {"ada/vit (1).pt": b"first"})])
     assert files_next_to(course) == {"ada/vit.pt": b"first"}
     assert course.read_submission("ada", file_assignment).questions == []
-
-
-# ---------------------------------------------------------------------------------------------------- submit-check
-
-
-def test_submit_check_looks_for_the_file(
-    file_assignment: Assignment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Does a student read before submitting that the file is missing, wrong or fine?"""
-    monkeypatch.setattr("autograder.imports.ROOT", tmp_path)
-    released = tmp_path / "exercises" / NAME / f"{STEM}.ipynb"
-    released.parent.mkdir(parents=True)
-    nbformat.write(file_assignment.release, released)
-    work = tmp_path / "work" / f"{STEM}.ipynb"
-    work.parent.mkdir()
-    nbformat.write(fill_in(file_assignment.release, file_assignment.instructor), work)
-    for content, words, code in ((None, "was not submitted", 1), (b"", "is empty", 1), (GOOD, "can be used", 0)):
-        if content is not None:
-            work.with_name("vit.pt").write_bytes(content)
-        done = run("submit-check", str(work))
-        assert words in " ".join(done.output.split())
-        assert done.exit_code == code, done.output

@@ -261,17 +261,6 @@ def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) 
     assert done.stderr.splitlines()[0].endswith(versions)
 
 
-def test_submit_check_imports_nothing_slow(graded_class: GradedClass) -> None:
-    """Does submit-check wait for only one process to import PyTorch?"""
-    file = graded_class.course.root / "submitted" / "ada" / NAME / "attention.ipynb"
-    run = [sys.executable, "-c", LOOKS, "submit-check", str(file)]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "softmax: passes the visible tests" in done.stdout
-    assert "online_softmax" not in done.stdout  # the bonus is not written
-    assert done.stdout.splitlines()[-1] == "imported []"
-
-
 # --------------------------------------------------------------------------------------------- nothing but nbgrader
 
 PLAIN = ("ada", "ben", "goran", "hana", "ivan", "jana", "kofi", "mira")
