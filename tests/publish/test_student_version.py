@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -266,6 +267,15 @@ def test_check_of_the_student_version_says_what_visible_tests_see(
     assert check(right=right, new=assignment.release) == (0, "".join(said))
     code, text = check(wrong=wrong)
     assert code == 1 and "  attention: WrongAnswer: M6 (the softmax runs over the wrong axis)" in text
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_check_of_the_student_version_counts_only_visible_tests(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does each exercise have one result, although an answer of exercise 5 is called test_attention?"""
+    check = runpy.run_path(str(ROOT / "autograder" / "publish" / "students" / "check.py"))
+    monkeypatch.setattr("nbclient.NotebookClient.execute", lambda client: None)  # without outputs every test passes
+    (path,) = (ROOT / "exercises" / name).glob("*.ipynb")
+    assert check["results_of"](path) == dict.fromkeys(exercises_of(ALL[name]), "")
 
 
 @pytest.mark.deep
