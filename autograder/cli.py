@@ -13,7 +13,6 @@ import autograder.lighter_imports  # noqa: F401 - this import must come before a
 from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import error_exit, explain_file_errors
 from autograder.commands.demo import demo
-from autograder.commands.messages import messages
 from autograder.installed import enter_repository
 
 COMMANDS = {  # commands, in the order of the help
@@ -33,7 +32,6 @@ COMMANDS = {  # commands, in the order of the help
     "collect": lms.collect,
     "export": lms.export,
     "mutants": authoring.mutants,
-    "messages": messages,
 }
 
 # Errors that are the machine's fault: a disk is full or read-only, or a folder belongs to somebody else

@@ -21,6 +21,7 @@ import sample_class
 import torch
 from downloads import notebook as small_notebook
 from sample_class import saved
+from test_messages import MOST_WORDS, words_of
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut, Verdict
@@ -171,7 +172,7 @@ def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     found, problem = checkpoint.read("vit.pt", content(canary) if callable(content) else content, LIMITS, True)
     assert found == {}
-    assert words in problem
+    assert words in problem and words_of(problem) <= MOST_WORDS
     assert "torch.save(model.state_dict()" in problem
     assert not canary.exists()
 

@@ -2,56 +2,38 @@
 
 import re
 
-import pytest
-from conftest import ALL
-from typer.testing import CliRunner
+from golden.differences import FOLDER
 
-from autograder.checks.messages import Message, messages_of
-from autograder.cli import app
 from autograder.judge import catalogue
 
-MOST_WORDS = 60
-MOST_SENTENCES = 3
+MOST_WORDS, MOST_SENTENCES = 60, 3
+A_MESSAGE = re.compile(r" \| (?:visible|\w+ [01]) \| (.*)")
+# Code, what Python and libraries say of an error, and the headings of a table of numbers
+NOT_COUNTED = re.compile(
+    r"`[^`]*`|(?<=Error:)\s.*?(?=\n(?:Line \d|right: |and \d)|\Z)|^(?:The part of .*? on:|Expected|got)$", re.M | re.S
+)
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a text."""
-    return re.split(r"(?<=[.?!]) +", text)
+def words_of(text: str) -> int:
+    """Count the words of a message, without those that are not counted and without numbers."""
+    return sum(any(map(str.isalpha, word)) for word in NOT_COUNTED.sub("", text).split())
 
 
-def too_long(messages: list[Message]) -> dict[str, int]:
-    """Return the messages with too many words."""
-    return {message.text: message.words for message in messages if message.words > MOST_WORDS}
+def test_recorded_messages_are_short() -> None:
+    """Does no recorded message, about a mistake or a mutation, have more than 60 words from its question on?"""
+    lines = [line for path in FOLDER.glob("verdicts_*.txt") for line in path.read_text("utf-8").splitlines()]
+    texts = {
+        re.sub(r"^.*?\{(M\d+)\}", lambda m: catalogue.QUESTIONS[m[1]], found[1])
+        for found in map(A_MESSAGE.search, lines)
+        if found
+    }
+    words = {text: words_of(re.sub(" ?⏎ ?", "\n", text)) for text in texts}
+    assert {text: number for text, number in words.items() if number > MOST_WORDS} == {}
+    assert max(words.values()) > 40 and len(words) > 1000
 
 
 def test_questions_have_three_sentences_at_most() -> None:
     """Does each mistake have a question, in at most three sentences?"""
-    said = {name: sentences(question) for name, question in catalogue.QUESTIONS.items()}
+    said = {name: re.split(r"(?<=[.?!]) +", question) for name, question in catalogue.QUESTIONS.items()}
     assert {name for name, each in said.items() if len(each) > MOST_SENTENCES} == set()
     assert {name for name, each in said.items() if not any(sentence.endswith("?") for sentence in each)} == set()
-
-
-def test_words_counts_no_numbers() -> None:
-    """Are numbers, tables and addresses left out of the count of words?"""
-    assert Message("", "", "weights: 3 of 9 numbers\n 1.5  -inf*  2\nhttps://book/mistakes.html#m3").words == 4
-
-
-def test_command_prints_messages_of_real_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does the command print the messages of known mistakes and of mutations, each once, and none too long?"""
-    from autograder.checks.attention.exercises import EXERCISES
-
-    monkeypatch.setattr("autograder.checks.messages.exercises_of", lambda stem: {"softmax": EXERCISES["softmax"]})
-    shown = CliRunner().invoke(app, ["messages", "1_attention", "--seed", "0", "--mutations", "4"]).stdout
-    texts = [part.split("\n", 1)[1] for part in shown.split("\n## ")[1:]]
-    assert len(texts) > 10 and too_long([Message("softmax", "", text) for text in texts]) == {}
-    assert sum(text.startswith("M6 (") for text in texts) == 1
-    assert "softmax: not written yet." in shown and re.search(r"^Line \d+ of softmax", shown, re.M)
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("stem", ALL.values())
-def test_messages_are_short(stem: str) -> None:
-    """Does no message about any wrong answer have more than 60 words?"""
-    found = messages_of(stem, 0, 15)
-    assert too_long(found) == {}
-    assert len(found) > 30
