@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, error_exit, exit_on, print_json, say, show
+from autograder.commands.console import err, error_exit, exit_on, say, show
 from autograder.commands.options import COURSE, CourseOption
 from autograder.commands.selection import find_assignments
 
@@ -126,7 +126,6 @@ def record(
 
 def mutants(
     assignment: Annotated[str | None, typer.Argument(help="An assignment; all of them by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     seed: Annotated[int | None, typer.Option(help="The seed of the tests' inputs; by default a new seed.")] = None,
 ) -> None:
     """Test the hidden tests: they must catch and name every known mistake, and every correct answer must pass.
@@ -140,10 +139,7 @@ def mutants(
     seed = secrets.randbits(31) if seed is None else seed
     with exit_on(ValueError), Bars() as bars, contextlib.redirect_stdout(io.StringIO()):
         matrices = [kill_matrix(name, stem, seed, bars) for name, stem in stems.items()]
-    if as_json:
-        print_json([matrix.to_dict() for matrix in matrices])
-    else:
-        for matrix in matrices:
-            show(matrix_table(matrix), *matrix_in_words(matrix))
+    for matrix in matrices:
+        show(matrix_table(matrix), *matrix_in_words(matrix))
     if not all(matrix.is_complete for matrix in matrices):
         raise typer.Exit(1)

@@ -66,37 +66,6 @@ class Matrix:
         """Whether every mutant is killed and named, and every correct answer passes."""
         return all(v.killed and v.named for v in self.mutants) and all(v.passes for v in self.correct)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the matrix as plain values, for --json."""
-        return {
-            "assignment": self.assignment,
-            "seed": self.seed,
-            "killed": sum(v.killed for v in self.mutants),
-            "named": sum(v.named for v in self.mutants),
-            "mutants": [
-                {
-                    "exercise": v.exercise,
-                    "mutant": v.name,
-                    "mistake": v.mistake,
-                    "title": catalogue.TITLES[v.mistake],
-                    "killed": v.killed,
-                    "named": v.named,
-                    "failed": v.failed,
-                    "visible": v.visible,
-                }
-                for v in self.mutants
-            ],
-            "correct": [
-                {
-                    "exercise": v.exercise,
-                    "answer": v.name,
-                    "passes": v.passes,
-                    "failed": v.failed,
-                }
-                for v in self.correct
-            ],
-        }
-
 
 def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lambda *_: None) -> Matrix:
     """Judge every mutant and every correct answer of an assignment by all of its checks.
