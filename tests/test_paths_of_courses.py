@@ -65,9 +65,10 @@ def test_printed_command_can_be_copied(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_printed_push_can_be_copied(name: str, tmp_path: Path) -> None:
     """Do the printed commands work in the folder of the student version?"""
-    (tmp_path / "course.toml").write_text('repository = "git@github.com:a/b.git"\nbranch = "x&y"', encoding="utf-8")
+    settings = f'repository = "git@github.com:a/b.git"\nbranch = "x&y"\nassignments = ["{NAME}"]'
+    (tmp_path / "course.toml").write_text(settings, encoding="utf-8")
     students = tmp_path / name
-    done = run("student-version", "--students", str(students), "--course", str(tmp_path), "--only", NAME)
+    done = run("student-version", "--students", str(students), "--course", str(tmp_path))
     calls = in_a_shell(done.stdout.splitlines()[-1], tmp_path)
     assert set(calls[:1]) == {str(students)} and calls[-3:] == ["push", "https://github.com/a/b", "x&y"]
     assert shlex.split(done.stdout.splitlines()[-1])[:2] == ["cd", str(students)]

@@ -54,14 +54,11 @@ def student_version(
         Path, typer.Option("--students", help="The folder to write: an empty folder, or an earlier student version.")
     ],
     course: CourseOption = COURSE,
-    only: Annotated[
-        str | None,
-        typer.Option(help="Assignments with commas between them. By default those of course.toml, or else all."),
-    ] = None,
 ) -> None:
     """Write the student version: a repository with the book and the exercises, with your addresses and without answers.
 
-    COURSE/course.toml must name its address: repository = "https://github.com/YOU/COURSE".
+    COURSE/course.toml must name its address: repository = "https://github.com/YOU/COURSE". Its entry `assignments` names
+    the exercises; without it, all are there.
     """
     from autograder.publish.student_version import write_student_version
     from autograder.settings import read_settings
@@ -69,7 +66,7 @@ def student_version(
     with exit_on(ValueError):
         settings = read_settings(course)
         settings.check_names(course, find_assignments())
-        names = write_student_version(students, settings, [each.strip() for each in only.split(",")] if only else None)
+        names = write_student_version(students, settings)
     say(f"Student version of {', '.join(names)}: {students.resolve()}")
     say("Look at it, make the repository on GitHub, and push:")
     cd = shlex.join(["cd", str(students)])

@@ -33,13 +33,12 @@ sphinx-design sphinxcontrib-bibtex math-core pydata-sphinx-theme myst-nb myst-pa
 OF_NOTEBOOKS = "torch torchvision numpy scipy matplotlib scikit-learn jupyterlab"
 
 
-def write_student_version(folder: Path, settings: Settings, only: list[str] | None = None) -> list[str]:
+def write_student_version(folder: Path, settings: Settings) -> list[str]:
     """Write the student version of this repository.
 
     Args:
         folder: The target: an empty folder, or one that this function wrote and now writes again. Its `.git` stays.
-        settings: The course: its name, addresses, and due dates.
-        only: The assignments to include; by default those of the settings, or all.
+        settings: The course: its name, addresses, due dates, and the assignments to include, by default all.
 
     Returns:
         The included assignments.
@@ -52,7 +51,7 @@ def write_student_version(folder: Path, settings: Settings, only: list[str] | No
             'course.toml has to say where the student version will be: repository = "https://github.com/YOU/COURSE". '
             "Colab opens notebooks only from GitHub" + (f", not from {settings.repository}" * bool(settings.repository))
         )
-    selected = sources_of(*(only or settings.assignments))
+    selected = sources_of(*settings.assignments)
     if old := stale():
         raise ValueError(f'{old[0]} is stale: its sources changed. Run "make exercises"')
     folder = folder.resolve()

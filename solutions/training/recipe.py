@@ -33,7 +33,6 @@ def train(
     *,
     device: str | torch.device = "cpu",
     checkpoint: Path | None = None,
-    compile: bool = False,
     show: bool = False,
 ) -> Iterator[tuple[nn.Module, list[Epoch]]]:
     """Train a model. After each epoch, yield the model and all epochs so far. A continued run first yields its state.
@@ -45,7 +44,6 @@ def train(
         device: Where to train; the data are moved there once.
         checkpoint: File that keeps the run's state after each epoch. If it exists, the run continues from there, and ends
             as it would have ended without interruption.
-        compile: Whether to compile the model's work: the start is slow, the rest is faster.
         show: Whether to show a progress bar.
 
     Raises:
@@ -60,7 +58,6 @@ def train(
     peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     precision = choose_precision(device)
     scaler = torch.amp.GradScaler(device.type, enabled=precision == torch.float16)
-    work = torch.compile(scores_of, dynamic=True) if compile else scores_of
     parts = dict(model=model, scaler=scaler, **{f"optimizer {i}": each for i, each in enumerate(optimizers)})
     run = dict(settings=asdict(settings), images=glimpse(training)) if checkpoint else {}
     curve = []
@@ -85,7 +82,7 @@ def train(
                     amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
                     images = augment(images, **amounts, generator=generator)
                 with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                    scores = work(model, images, kept).flatten(0, -2)  # (number of labels, number of classes)
+                    scores = scores_of(model, images, kept).flatten(0, -2)  # (number of labels, number of classes)
                 loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
                 _step(loss, model, optimizers, scaler, settings.clip)
                 loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
@@ -232,7 +229,6 @@ def main() -> None:
         ] = None,
         device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
         threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
-        compile: Annotated[bool, typer.Option("--compile", help="Compile the model.")] = False,
         data: Annotated[
             str, typer.Option(help="mnist, cifar10, digits, a folder with train/CLASS and test/CLASS, or a text file.")
         ] = "mnist",
@@ -256,7 +252,7 @@ def main() -> None:
             typer.echo(images.in_words() + patches)
             if patches and side < 4:
                 typer.echo("So few patches leave attention little to do: give --image-size a multiple of 8.")
-            options = dict(device=where, checkpoint=checkpoint, compile=compile, show=True)
+            options = dict(device=where, checkpoint=checkpoint, show=True)
             for model, curve in train(settings, images.training, images.validation, **options):  # noqa: B007, after the last
                 epoch = curve[-1]
                 typer.echo(
