@@ -94,7 +94,7 @@ def export(
     Moodle's worksheet is for one assignment; Canvas's gradebook has the columns of all assignments.
     """
     from autograder.course.roster import read_worksheet
-    from autograder.lms.export import prepare_export
+    from autograder.lms.export_scores import prepare_export
     from autograder.report.feedback import write_feedback
 
     if system not in SYSTEMS:

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.course.course import Course
-from autograder.course.moodle_worksheet import columns_of, extension_in, read_moodle_time
+from autograder.course.worksheet_columns import columns_of, extension_in, read_moodle_time
 from autograder.spreadsheets import EATEN, Table, eaten, read_table
 
 MOODLE_ANONYMOUS = "participant"  # Moodle writes this word instead of every name if submissions are anonymous

@@ -14,7 +14,7 @@ from test_recording import grade_manually, make_course, record_first, rows
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import GradebookError
 from autograder.grade.grade import load_assignment
-from autograder.lms.export import prepare_export
+from autograder.lms.export_scores import prepare_export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
 

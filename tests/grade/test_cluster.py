@@ -22,7 +22,7 @@ from autograder.grade.execute import CheckResult
 from autograder.grade.grade import InstallationError, grade
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import Workers
-from autograder.lms.export import prepare_export
+from autograder.lms.export_scores import prepare_export
 from autograder.sandbox.host.bubblewrap import lives
 from autograder.sandbox.host.limits import Limits
 

@@ -14,7 +14,7 @@ from autograder.course.course import Course
 from autograder.files import write_atomically
 from autograder.grade.grade import grade
 from autograder.grade.workers import Workers
-from autograder.lms.export import prepare_export
+from autograder.lms.export_scores import prepare_export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import scores_table
 

@@ -13,9 +13,9 @@ from golden.said import said
 
 from autograder.course.course import Course
 from autograder.lms import collect as collecting
-from autograder.lms import export as exporting
+from autograder.lms import export_scores as exporting
 from autograder.lms.collect import Line
-from autograder.lms.export import Export, Exported
+from autograder.lms.export_scores import Export, Exported
 
 NAME = "1_attention"
 ROSTER = [
@@ -39,7 +39,7 @@ def collect(*arguments: Any) -> list[Line]:
 
 
 def prepare_export(*arguments: Any, **options: Any) -> Export:
-    """Export as `autograder.lms.export` does, and compare tables and warnings with what was recorded."""
+    """Export as `autograder.lms.export_scores` does, and compare tables and warnings with what was recorded."""
     done = heard(exporting.prepare_export, *arguments, **options)
     said(line for table in done.tables.values() for line in table.splitlines())
     write = done.write

@@ -27,7 +27,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
 from autograder.grade.result_keys import digest_of_content
-from autograder.lms.export import Exported
+from autograder.lms.export_scores import Exported
 
 NAME = "1_attention"
 PEOPLE = [

@@ -10,8 +10,8 @@ from downloads import NAME, collect, notebook, outcomes, prepare_export, submitt
 from test_report import WRITTEN, put_in_gradebook, result
 
 from autograder.course.course import Assignment, Course
-from autograder.course.moodle_worksheet import read_moodle_time
 from autograder.course.roster import read_worksheet
+from autograder.course.worksheet_columns import read_moodle_time
 from autograder.spreadsheets import read_table
 
 # Titles; the word before a number; a state; yes; the time 20 November 2026, 17:30.

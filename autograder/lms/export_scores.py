@@ -23,8 +23,8 @@ from typing import Any
 
 from autograder.course.course import NEEDS_A_LOOK, Assignment, Course, Result
 from autograder.course.gradebook import students
-from autograder.course.moodle_worksheet import number_in
 from autograder.course.roster import Person, Roster, Worksheet
+from autograder.course.worksheet_columns import number_in
 from autograder.files import Unreadable, printable, read_plain_file, write_atomically
 from autograder.grade.result_keys import digest_of_content
 from autograder.lms.ledger import Ledger
