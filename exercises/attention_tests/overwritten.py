@@ -26,7 +26,7 @@ def overwritten(written, notebook, libraries, answers):
         if name in libraries and value is not libraries[name]:
             title = getattr(libraries[name], "__name__", name)
             return f"`{name}` is no longer {TITLES.get(title, title)}: one of your cells assigns it. {AGAIN}"
-        if name in vars(builtins) and value is not getattr(builtins, name):
+        if name in vars(builtins) and name[0] != "_" and value is not getattr(builtins, name):
             return f"`{name}` is no longer Python's own: one of your cells assigns it. {AGAIN}"
         if name in answers and not callable(value):
             kind = KINDS.get(type(value).__name__, f"a {type(value).__name__}")

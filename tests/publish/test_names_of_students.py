@@ -183,9 +183,9 @@ def test_name_that_is_overwritten_is_said(name: str, exercise: str, word: str, v
 
 
 def test_name_is_not_blamed_that_the_answer_does_not_use() -> None:
-    """Does a wrong answer get its own message if an unused name has another value?"""
+    """Does a wrong answer get its own message if an unused name has another value, and if a class in it reads __name__?"""
     namespace = {"max": 3, "np": np, "__name__": "__main__"}
-    exec("def softmax(scores):\n    return scores.max(-1) + np.exp(1)", namespace)
+    exec("def softmax(scores):\n    class Sum:\n        pass\n    return scores.max(-1) + np.exp(1)", namespace)
     assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]) == ""
     exec("def softmax(scores):\n    return max(scores)", namespace)
     assert overwritten([namespace["softmax"]], namespace, {"np": np}, ["softmax"]).startswith(
