@@ -13,7 +13,7 @@ import autograder.lighter_imports  # noqa: F401 - this import must come before a
 from autograder.commands import authoring, grading, lms, reporting
 from autograder.commands.console import error_exit, explain_file_errors
 from autograder.commands.demo import demo
-from autograder.installed import enter_repository
+from autograder.imports import ROOT
 
 COMMANDS = {  # commands, in the order of the help
     "build": authoring.build,
@@ -49,7 +49,11 @@ for name, function in COMMANDS.items():
 
 def main() -> None:
     """Run the command."""
-    enter_repository()
+    if not (ROOT / "_config.yml").exists():
+        message = (
+            f'{ROOT} is not a clone of the repository. Clone it, run "make setup" and use .venv/bin/autograder there'
+        )
+        raise SystemExit(error_exit(message).exit_code)
     with home_to_write_in():
         try:
             app()

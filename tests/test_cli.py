@@ -1,6 +1,7 @@
 """Can a person work with the command: does it help, report errors in one line, and exit with the right code?"""
 
 import io
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from autograder.cli import app, home_to_write_in
 from autograder.commands.bars import Bars
 from autograder.course.course import Course
+from autograder.imports import FOLDERS, ROOT
 from autograder.judge.kill_matrix import Matrix, Verdict
 
 COMMANDS = sorted(command.name or command.callback.__name__ for command in app.registered_commands)
@@ -66,6 +68,16 @@ def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == f"autograder: there is no assignment '2_nothing'. The assignments are: {', '.join(ALL)}\n"
+
+
+def test_package_outside_a_clone_asks_for_one(tmp_path: Path) -> None:
+    """Does a package that is installed without its repository say in one line what to do?"""
+    for package, folder in FOLDERS.items():
+        shutil.copytree(ROOT / folder / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    done = run_alone("demo", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"autograder: {tmp_path} is not a clone of the repository. Clone it, run")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["feedback", "report"])

@@ -23,7 +23,7 @@ from autograder.judge.exercise import Exercise, Function, seeded
 from autograder.judge.mistake import Variant, changed_text, mistake_of, variants_of
 from autograder.judge.mutations import remove_words
 
-# The parts of the book, each with the file of its checks. An installed wheel has no exercises/ that says so.
+# The parts of the book, each with the file of its checks; an assignment that is added needs no riddles
 PARTS = {1: "attention", 2: "multihead", 3: "encoder", 4: "vit", 5: "debugging"}
 SEED = 0  # seed of the hidden tests' inputs
 LEAST, MOST = 6, 20  # fewest and most lines of a riddle
