@@ -15,5 +15,4 @@ plans.py          what they run
 plain_recipe.py   the recipe that ours is compared with
 wrong_digits.py   what a trained model gets wrong
 t4.py             an estimate of the recipe's speed on a T4
-coco5.py          a small data set cut out of COCO or a folder
 """

@@ -250,7 +250,7 @@ def main(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     digits: Annotated[str, typer.Option(help="mnist, or digits: the stand-in.")] = "mnist",
     photographs: Annotated[str, typer.Option(help="cifar10, or a folder with train/CLASS, test/CLASS.")] = "cifar10",
-    five: Annotated[str | None, typer.Option(help="A folder of five classes, as coco5 makes one.")] = None,
+    five: Annotated[str | None, typer.Option(help="A folder with train/CLASS, test/CLASS, of five classes.")] = None,
     image_size: Annotated[int, typer.Option(min=8, help="Pixels of a side, in a folder: a multiple of 8.")] = 32,
     night: Annotated[bool, typer.Option("--night", help="More images and epochs of photographs.")] = False,
     budget: Annotated[float, typer.Option(help="Begin no run after this many CPU minutes.")] = math.inf,
