@@ -1,7 +1,6 @@
 """The command `autograder`."""
 
 import contextlib
-import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import typer
 
 import autograder.lighter_imports  # noqa: F401 - this import must come before any import of nbformat
 from autograder.commands import authoring, grading, lms, reporting
-from autograder.commands.console import error_exit, explain_file_errors
+from autograder.commands.console import REMEDIES, error_exit
 from autograder.commands.demo import demo
 from autograder.imports import ROOT
 
@@ -34,9 +33,6 @@ COMMANDS = {  # commands, in the order of the help
     "mutants": authoring.mutants,
 }
 
-# Errors that are the machine's fault: a disk is full or read-only, or a folder belongs to somebody else
-MACHINE_ERRORS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)
-
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -44,7 +40,7 @@ app = typer.Typer(
     help="Make the exercise notebooks and the book, grade submissions, and name the mistakes in them.",
 )
 for name, function in COMMANDS.items():
-    app.command(name)(explain_file_errors(function))
+    app.command(name)(function)
 
 
 def main() -> None:
@@ -64,9 +60,10 @@ def main() -> None:
                 raise SystemExit(error_exit(error).exit_code) from None
             raise
         except OSError as error:
-            if error.errno not in MACHINE_ERRORS or error.filename is None:
+            if error.errno not in REMEDIES or error.filename is None:
                 raise
-            message = f"{error.filename}: {error.strerror}. This command must be able to read and write there"
+            fix = f"{REMEDIES[error.errno]}, and run the command again. Finished results are kept"
+            message = f"{error.filename}: {error.strerror}; {fix}"
             raise SystemExit(error_exit(message).exit_code) from None
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from conftest import NAME
@@ -15,7 +16,6 @@ from test_cli import run
 from test_report import result
 
 from autograder.cli import main
-from autograder.commands.console import explain_file_errors
 from autograder.course.course import Assignment, Course
 from autograder.files import write_atomically
 
@@ -117,12 +117,11 @@ def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[...,
     assert_one_line(error, str(path), said)
 
 
-def test_file_instead_of_a_folder_is_said(course: Course) -> None:
+def test_file_instead_of_a_folder_is_said(course: Course, stopped: Callable[..., str]) -> None:
     """Does a file instead of report/ give one line too?"""
     (course.root / "report").write_text("")
-    done = run("report", NAME, "--course", str(course.root))
-    assert done.exit_code == 1
-    assert_one_line(done.stderr, str(course.root / "report"), "move away what is there")
+    error = stopped("report", NAME, "--course", str(course.root))
+    assert_one_line(error, str(course.root / "report"), "move away what is there")
 
 
 @pytest.mark.parametrize(
@@ -148,15 +147,13 @@ def test_gradebook_that_cannot_be_read_is_said(
     assert "full" not in error
 
 
-def test_mistake_of_ours_still_shows_where_it_was_made(tmp_path: Path) -> None:
-    """Does an error about a file pass through if no person can correct it, or if the file is elsewhere?"""
-    for error in (
-        FileNotFoundError(errno.ENOENT, "No such file", str(tmp_path / "x")),
-        OSError(errno.ENOSPC, "full", "/x/y"),
-    ):
-
-        def fail(course: Path, error: OSError = error) -> None:
-            raise error
-
-        with pytest.raises(type(error)):
-            explain_file_errors(fail)(course=tmp_path)
+@pytest.mark.parametrize(
+    ("number", "ends_with"), [(errno.ENOSPC, SystemExit), (errno.EACCES, SystemExit), (errno.ENOENT, FileNotFoundError)]
+)
+def test_mistake_of_ours_still_shows_where_it_was_made(
+    monkeypatch: pytest.MonkeyPatch, number: int, ends_with: type[BaseException]
+) -> None:
+    """Does an error about a file pass through if no person can correct it?"""
+    monkeypatch.setattr("autograder.cli.app", Mock(side_effect=OSError(number, "an error", "/x/y")))
+    with pytest.raises(ends_with):
+        main()

@@ -5,15 +5,12 @@ from students. Such a text cannot move the cursor, change a colour, or reverse t
 """
 
 import errno
-import functools
 import json
-import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -98,29 +95,3 @@ REMEDIES = {
     ),
     **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG), "check the disk and its folders"),
 }
-
-
-def explain_file_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """End a command with one line, instead of a traceback, when a file of its course cannot be read or written."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except OSError as error:
-            course = options.get("course")
-            if course is None or error.errno not in REMEDIES or not _is_below(error.filename, course):
-                raise
-            raise error_exit(
-                f"{os.fsdecode(error.filename)}: {error.strerror}; {REMEDIES[error.errno]}, and run the command again. "
-                "Finished results are kept"
-            ) from None
-
-    return run
-
-
-def _is_below(file: object, folder: Path) -> bool:
-    if not isinstance(file, str | bytes | os.PathLike):
-        return False
-    path = os.path.abspath(os.fsdecode(file))
-    return any(Path(path).is_relative_to(each) for each in (folder.absolute(), folder.resolve()))
