@@ -340,25 +340,21 @@ class Course:
         return submissions.find(self.submission_folder(student, assignment.name), assignment.wanted)
 
     def read_submission(self, student: str, assignment: Assignment) -> Submission | None:
-        """Read the student's notebook that counts; None if nothing was submitted.
+        """Read the student's notebook that counts, and the files next to it; None if nothing was submitted.
 
         Raises:
             Unreadable: something was submitted, but it is not a plain file, or it is too large.
             ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
-        decided = partial(self._decided, student, assignment.name)
-        submission = submissions.read_submission(folder, assignment.wanted, decided)
+        submission = submissions.read_submission(
+            folder, assignment.wanted, partial(self._decided, student, assignment.name)
+        )
         question = self.time_of(student, assignment.name)[1]
         if submission is not None and question:
             submission.questions.append(question)
             submission.candidates = f"{submission.candidates} {question}".strip()
         return submission
-
-    def read_files(self, student: str, assignment: Assignment) -> tuple[dict[str, bytes | str], list[str]]:
-        """Read the files next to a submitted notebook; see `submissions.read_files`."""
-        folder = self.submission_folder(student, assignment.name)
-        return submissions.read_files(folder, assignment.wanted, partial(self._decided, student, assignment.name))
 
     def _decided(self, student: str, assignment: str) -> dict[str, str]:
         """Return a person's decisions about files, in the form that `Wanted.choose` takes."""

@@ -1,13 +1,12 @@
 """Read a submission from submitted/STUDENT/ASSIGNMENT/: the notebook that counts, and the files next to it."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from pathlib import Path, PurePosixPath
 
-from autograder.course.archives import Member, folder_members
+from autograder.course.archives import folder_members
 from autograder.course.candidates import (
     CLAIM,
     NO_NOTEBOOK,
@@ -15,6 +14,7 @@ from autograder.course.candidates import (
     REFUSED,
     Candidate,
     Choice,
+    Decided,
     SortedFiles,
     Wanted,
     failing_reader,
@@ -24,17 +24,17 @@ from autograder.course.candidates import (
 from autograder.course.times import TIMESTAMP, UNCLEAR
 from autograder.files import MAX_FILE, Unreadable, kind_of, printable, read_plain_file
 
-Decided = Callable[[], dict[str, str]]  # returns a person's decisions, in the form that `Wanted.choose` takes
-
 
 @dataclass
 class Submission:
-    """The notebook that counts among a student's files."""
+    """The notebook that counts among a student's files, and the files next to it."""
 
     data: bytes  # the notebook's bytes
-    receipt: list[str] = field(default_factory=list)  # how the notebook was found, in words
+    receipt: list[str] = field(default_factory=list)  # how the files were found, in words
     questions: list[str] = field(default_factory=list)  # questions about the files that only a person can decide
     candidates: str = ""  # what the questions are about: digest of all files that may count, or an unclear time
+    # By the requested name of each submitted file: its bytes, or a text that says why the file cannot be taken.
+    files: dict[str, bytes | str] = field(default_factory=dict)
 
 
 def find(folder: Path, wanted: Wanted) -> SortedFiles | None:
@@ -58,12 +58,14 @@ def find(folder: Path, wanted: Wanted) -> SortedFiles | None:
         name = member.path.removesuffix(f".{REFUSED}")
         if member.path != REFUSED and not wanted.file_for(name):
             older, claim = name.startswith(f"{OLDER}/"), name.startswith(f"{CLAIM}/")
-            sorted_files.notebooks.append(Candidate(name, failing_reader(_text(member)), older=older, claim=claim))
+            sorted_files.notebooks.append(
+                Candidate(name, failing_reader(_text(member.read())), older=older, claim=claim)
+            )
     return sorted_files
 
 
 def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submission | None:
-    """Read the notebook that counts; None if nothing was submitted.
+    """Read the notebook that counts, and the files next to it; None if nothing was submitted.
 
     Raises:
         Unreadable: something was submitted, but no notebook, or only one that is too large.
@@ -73,50 +75,41 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
         return None
     if not sorted_files.notebooks:
         if (folder / REFUSED).is_file():
-            raise Unreadable(_text(Member(REFUSED, partial(read_plain_file, folder / REFUSED), bytes, None)))
+            raise Unreadable(_text(read_plain_file(folder / REFUSED)))
         files = [(each.name, NO_NOTEBOOK) for group in sorted_files.files.values() for each in group]
         if (folder / f"{wanted.stem}.ipynb").is_dir():
             raise Unreadable(f"{wanted.stem}.ipynb is a folder, not a file; no notebook was found in it")
         if sorted_files.others or files:
             raise Unreadable(nothing_found(sorted_files.others + files))
         return None
-    choices = [wanted.choose(sorted_files.notebooks, _if_several(sorted_files.notebooks, decided))]
-    choices += [wanted.choose_file(group, _if_several(group, decided)) for group in sorted_files.files.values()]
-    taken = choices[0].taken
+    chosen = wanted.choose(sorted_files.notebooks, decided)
+    choice_of = {name: wanted.choose_file(group, decided) for name, group in sorted_files.files.items()}
+    choices = [chosen, *choice_of.values()]
     questions = [choice.question for choice in choices if choice.question]
     candidates = " ".join(choice.digest for choice in choices if choice.digest)
-    return Submission(taken.read(), _receipt(choices[0], f"{wanted.stem}.ipynb"), questions, candidates)
-
-
-def read_files(folder: Path, wanted: Wanted, decided: Decided) -> tuple[dict[str, bytes | str], list[str]]:
-    """Read the files next to a submitted notebook.
-
-    Returns:
-        The files by the requested name: the bytes, or a text that says why a file cannot be taken. Files that were not
-        submitted are left out. Also a receipt of files with another name.
-    """
-    sorted_files = find(folder, wanted) or SortedFiles()
-    files: dict[str, bytes | str] = {}
-    receipt: list[str] = []
+    submission = Submission(chosen.taken.read(), _receipt(chosen, f"{wanted.stem}.ipynb"), questions, candidates)
     for name in wanted.files:
         refused = folder / f"{name}.{REFUSED}"
-        if group := sorted_files.files.get(name):
-            choice = wanted.choose_file(group, _if_several(group, decided))
-            try:
-                files[name] = choice.taken.read()
-            except Unreadable as error:
-                files[name] = str(error)
-                continue
-            if len(files[name]) > MAX_FILE:
-                size, most = len(files[name]) / 2**20, MAX_FILE / 2**20
-                files[name] = f"{short_name(choice.taken.name)} has {size:.1f} MiB; at most {most:.0f} are read"
-                continue
-            receipt += _receipt(choice, name)
+        if choice := choice_of.get(name):
+            submission.files[name] = _content(choice.taken)
+            if isinstance(submission.files[name], bytes):
+                submission.receipt += _receipt(choice, name)
         elif (folder / name).is_dir():
-            files[name] = f"{name} is not a plain file but a folder"
+            submission.files[name] = f"{name} is not a plain file but a folder"
         elif refused.is_file():
-            files[name] = _text(Member(name, partial(read_plain_file, refused), bytes, None))
-    return files, receipt
+            submission.files[name] = _text(read_plain_file(refused))
+    return submission
+
+
+def _content(file: Candidate) -> bytes | str:
+    """Return the content of a file next to the notebook, or a text that says why the file cannot be taken."""
+    try:
+        data = file.read()
+    except Unreadable as error:
+        return str(error)
+    if len(data) > MAX_FILE:
+        return f"{short_name(file.name)} has {len(data) / 2**20:.1f} MiB; at most {MAX_FILE / 2**20:.0f} are read"
+    return data
 
 
 def stored_name(candidate: Candidate, others: Collection[str]) -> str:
@@ -138,10 +131,6 @@ def stored_name(candidate: Candidate, others: Collection[str]) -> str:
     return next(each for each in numbered if each not in (*others, TIMESTAMP, UNCLEAR))
 
 
-def _if_several(candidates: list[Candidate], decided: Decided) -> dict[str, str]:
-    return decided() if len(candidates) > 1 else {}
-
-
 def _receipt(choice: Choice, wanted: str) -> list[str]:
     """Say, for the feedback, which of several files counts, and whether this file had another name."""
     taken = choice.taken.name
@@ -149,5 +138,5 @@ def _receipt(choice: Choice, wanted: str) -> list[str]:
     return receipt + [f"{short_name(each)} does not count: {why}." for each, why in list(choice.reasons.items())[:5]]
 
 
-def _text(member: Member) -> str:
-    return member.read()[:1000].decode("utf-8", "replace").strip()
+def _text(data: bytes) -> str:
+    return data[:1000].decode("utf-8", "replace").strip()

@@ -115,14 +115,12 @@ class _Waiting:
     """A submission that is to be graded."""
 
     submission: Submission
-    files: dict[str, bytes | str]
-    renamed: list[str]  # messages about the files' names
     key: str
     content: str
 
     def result(self, student: str, assignment: str, fields: dict[str, Any]) -> Result:
         """Return the result that has the fields from `grade_one`."""
-        fields["receipt"] = self.submission.receipt + self.renamed + fields.get("receipt", [])
+        fields["receipt"] = self.submission.receipt + fields.get("receipt", [])
         fields["questions"] = self.submission.questions + fields.get("questions", [])
         if fields["receipt"] and fields["state"] == "graded":
             fields["state"] = "graded after repair"
@@ -159,14 +157,13 @@ def _look_through(
             known = kept is not None and kept.recorded and replace(kept, recorded=False) == result
             results.append(kept if known else result)
             continue
-        files, renamed = course.read_files(student, assignment)
-        content = digest_of_content(submission.data, files, submission.candidates)
+        content = digest_of_content(submission.data, submission.files, submission.candidates)
         key = key_of(of_grader, content)
         same = kept is not None and kept.key == key and kept.seed in (None, seed)
         if same and kept.state != "not graded" and not regrade:
             results.append(kept)
         else:
-            waiting[student] = _Waiting(submission, files, renamed, key, content)
+            waiting[student] = _Waiting(submission, key, content)
     return results, waiting
 
 
@@ -178,7 +175,7 @@ def _graded(
     progress: Progress,
 ) -> Iterator[Result]:
     """Grade the waiting submissions; save each result with its notebook, and yield it to be recorded."""
-    jobs = {student: Job(each.submission.data, each.files) for student, each in waiting.items()}
+    jobs = {student: Job(each.submission.data, each.submission.files) for student, each in waiting.items()}
     progress("submissions", 0, len(jobs))
     decisions = read_decisions(course.root, assignment.name)
     for done, (student, fields) in enumerate(run_all(jobs), 1):

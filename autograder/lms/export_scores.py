@@ -150,10 +150,7 @@ class _Scores:
             submission = self.course.read_submission(student, self.assignment)
         except Unreadable:
             submission = None
-        if submission is None:
-            return ""
-        files, _ = self.course.read_files(student, self.assignment)
-        return digest_of_content(submission.data, files, submission.candidates)
+        return digest_of_content(submission.data, submission.files, submission.candidates) if submission else ""
 
     def _add_students_without_result(self) -> None:
         columns = next(iter(self.rows.values()), (*NUMBERS, "score", "late", "mistakes"))

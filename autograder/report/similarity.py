@@ -107,10 +107,10 @@ def same_files(course: Course, assignment: Assignment, students: list[str]) -> d
     who: dict[tuple[str, str], list[str]] = {}
     for student in students:
         try:
-            files, _ = course.read_files(student, assignment)
+            submission = course.read_submission(student, assignment)
         except (FileNotFoundError, Unreadable):  # the files were removed after grading
             continue
-        for name, data in files.items():
+        for name, data in submission.files.items() if submission else ():
             if isinstance(data, bytes):
                 who.setdefault((name, hashlib.sha256(data).hexdigest()), []).append(student)
     groups: dict[str, list[str]] = {}

@@ -228,13 +228,14 @@ def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assign
     lines = collect(course, file_assignment, [write_zip(tmp_path / "one.zip", files)])
     assert outcomes(lines) == {"ada/9_file/attention.ipynb": "collected ada", "ada/9_file/vit.pt": "refused ada"}
     assert set(files_next_to(course)) == {"ada/vit.pt.refused.txt"}
-    content, _ = course.read_files("ada", file_assignment)
+    content = course.read_submission("ada", file_assignment).files
     assert (
         "vit.pt has 5.0 MiB; a vit.pt may have at most 4"
         in checkpoint.read("vit.pt", content["vit.pt"], LIMITS, True)[1]
     )
     collect(course, file_assignment, [write_zip(tmp_path / "two.zip", {"ada/9_file/vit.pt": b"small"})])
-    assert course.read_files("ada", file_assignment) == ({"vit.pt": b"small"}, [])
+    taken = course.read_submission("ada", file_assignment)
+    assert (taken.files, taken.receipt) == ({"vit.pt": b"small"}, [])
     assert not (course.root / "submitted" / "ada" / NAME / "vit.pt.refused.txt").exists()
 
 
@@ -276,9 +277,9 @@ def test_weights_of_another_name_are_taken(
             course, file_assignment, [write_zip(tmp_path / "x.zip", {f"ada/{NAME}/{p}": d for p, d in files.items()})]
         )
         assert files_next_to(course) == {"ada/vit.pt": b"weights"}
-    found, receipt = course.read_files("ada", file_assignment)
-    assert found == {"vit.pt": b"weights"}
-    assert bool(receipt) == by_hand
+    found = course.read_submission("ada", file_assignment)
+    assert found.files == {"vit.pt": b"weights"}
+    assert bool(found.receipt) == by_hand
 
 
 def test_two_files_of_weights_are_a_question(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
@@ -290,8 +291,8 @@ def test_two_files_of_weights_are_a_question(course: Course, file_assignment: As
         assert "2 files of weights" in course.read_submission("ada", file_assignment).questions[0]
     decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), "vit (1).pt")
     write_decision(course.root, NAME, "ada", Decision([], "", decision))
-    assert course.read_files("ada", file_assignment)[0] == {"vit.pt": b"second"}
-    assert course.read_submission("ada", file_assignment).questions == []
+    decided = course.read_submission("ada", file_assignment)
+    assert (decided.files, decided.questions) == ({"vit.pt": b"second"}, [])
     collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {"ada/vit (1).pt": b"first"})])
     assert files_next_to(course) == {"ada/vit.pt": b"first"}
     assert course.read_submission("ada", file_assignment).questions == []

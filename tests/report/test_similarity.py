@@ -177,6 +177,7 @@ def test_same_weights_are_named(tmp_path: Path) -> None:
     for student, data in (("ada", b"same"), ("ben", b"same"), ("chen", b"other"), ("dora", None)):
         place = tmp_path / "submitted" / student / vit.name
         place.mkdir(parents=True)
+        nbformat.write(vit.release, place / f"{vit.notebook}.ipynb")
         if data:
             (place / "vit.pt").write_bytes(data)
     assert same_files(course, vit, ["ada", "ben", "chen", "dora", "gone"]) == {"vit.pt": ["ada, ben"]}
