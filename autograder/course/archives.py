@@ -39,8 +39,7 @@ class Member:
     """A file in an archive or a folder, not read yet."""
 
     path: str  # path within the archive or folder, with / between names
-    read: Callable[[], bytes]  # raises Unreadable
-    start: Callable[[], bytes]  # its first bytes; raises Unreadable
+    read: Callable[..., bytes]  # with start=NUMBER, reads only this many bytes at its start; raises Unreadable
     when: datetime | None  # time of the last change, or of packing; without a time zone if the archive has none
     is_named_surely: bool = True  # false if the archive does not say which letters its name has
 
@@ -70,7 +69,7 @@ def members(path: Path, stack: ExitStack, is_single: Callable[[Path], bool]) -> 
 
 def _file_member(file: Path, name: str) -> Member:
     when = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
-    return Member(writable(name), partial(read_plain_file, file), partial(read_plain_file, file, start=START), when)
+    return Member(writable(name), partial(read_plain_file, file), when)
 
 
 def folder_members(path: Path) -> Iterator[Member]:
@@ -126,10 +125,10 @@ def is_archive(start: bytes) -> bool:
     return start[:4] == b"PK\x03\x04" or start[:2] == b"\x1f\x8b" or start[257:262] == b"ustar"
 
 
-def _slice(path: str, data: bytes, begin: int, size: int) -> bytes:
-    if size > MAX_BYTES:
+def _slice(path: str, data: bytes, begin: int, size: int, start: int | None = None) -> bytes:
+    if start is None and size > MAX_BYTES:
         raise Unreadable(f"it has {too_large(path, size)}")
-    return data[begin : begin + size]
+    return data[begin : begin + (size if start is None else min(size, start))]
 
 
 def _gunzip(data: bytes) -> bytes:
@@ -145,8 +144,7 @@ def _gunzip(data: bytes) -> bytes:
 
 
 def _member(path: str, data: bytes, begin: int, size: int, when: datetime | None) -> Member:
-    start = partial(_slice, path, data, begin, min(size, START))
-    return Member(writable(path), partial(_slice, path, data, begin, size), start, when)
+    return Member(writable(path), partial(_slice, path, data, begin, size), when)
 
 
 def _tar_members(data: bytes) -> Iterator[Member]:
@@ -182,9 +180,8 @@ def _zip_members(file: BinaryIO, stack: ExitStack) -> Iterator[Member]:
                 pass  # zipfile found the name in UTF-8 next to it
             except UnicodeDecodeError:
                 is_sure = False
-        skip_reason = _reason_to_skip(info, times[info.filename])
-        read, start = partial(_read, archive, info, skip_reason), partial(_read, archive, info, skip_reason, START)
-        yield Member(name, read, start, _when(info), is_sure)
+        read = partial(_read, archive, info, _reason_to_skip(info, times[info.filename]))
+        yield Member(name, read, _when(info), is_sure)
 
 
 def _check_list(file: BinaryIO) -> None:

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course.archives import NOT_OPENED, Member, is_archive, unpack
+from autograder.course.archives import NOT_OPENED, START, Member, is_archive, unpack
 from autograder.course.links import link_instead
 from autograder.files import Unreadable, is_notebook, kind_of, printable
 from autograder.imports import ROOT
@@ -173,7 +173,7 @@ class Wanted:
             result.files.setdefault(name, []).append(candidate)
             return
         try:
-            start = member.start()
+            start = member.read(start=START)
             if link := link_instead(path, start):
                 raise Unreadable(link)
             if is_notebook(path) or begins_notebook(start):
