@@ -325,7 +325,7 @@ class Course:
 
     def _names(self) -> set[str]:
         with self.reading() as db:
-            names = tables.student_ids(db) | {person["id"] for person in self.roster()}
+            names = tables.students(db).keys() | {person["id"] for person in self.roster()}
         submitted = self.root / "submitted"
         if submitted.is_dir():
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
@@ -421,16 +421,16 @@ class Course:
             GradebookError: as `record`, or the plugin for penalties failed.
         """
         with self.reading() as db:
-            before, due = tables.times(db, assignment.name), tables.due_date(db, assignment.name)
-            penalised = any(each.penalty for each in tables.lateness(db, assignment.name).values())
+            before, due = tables.lateness(db, assignment.name), tables.due_date(db, assignment.name)
         until = read_extensions(self.root, self.settings, assignment.name) if due else {}
         changed = {}
-        for student, (came, more) in before.items():
+        for student, known in before.items():
             when = self._settle_time(student, assignment.name)
             came_now = tables.in_utc(when) if when else None
-            more_now = max(tables.in_utc(until[student]) - due, timedelta()) if student in until else more
-            if (came_now, more_now) != (came, more):
+            more_now = max(tables.in_utc(until[student]) - due, timedelta()) if student in until else known.extension
+            if (came_now, more_now) != (known.came, known.extension):
                 changed[student] = came_now, more_now
+        penalised = any(known.penalty for known in before.values())
         if changed or penalised or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
             with self.gradebook(), self._importable():
                 self._recorder.renew_lateness(assignment.name, changed)

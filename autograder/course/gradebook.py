@@ -162,11 +162,6 @@ def _remedy(message: str) -> str:
     )
 
 
-def student_ids(db: Reader) -> set[str]:
-    """Return the ids of all students in the gradebook."""
-    return {student_of(own) for (own,) in db.execute(text("SELECT id FROM student"))}
-
-
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return what the gradebook knows about each student, by id."""
     rows = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
@@ -235,23 +230,22 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
 
 @dataclass
 class Lateness:
-    """Whether a submission came after its due date and its extension, and the points that it lost for being late."""
+    """When a submission came and was due, in UTC without a time zone, and the points that it lost for being late."""
 
-    late: bool = False
+    came: datetime | None = None
+    due: datetime | None = None
+    extension: timedelta | None = None
     penalty: float = 0.0
+
+    @property
+    def late(self) -> bool:
+        """Whether the submission came after its due date and its extension."""
+        return bool(self.came and self.due and self.came > self.due + (self.extension or timedelta()))
 
     @property
     def words(self) -> str:
         """The words for a table."""
         return f"late, {self.penalty:g} off" if self.penalty else "late" * self.late
-
-
-def times(db: Reader, assignment: str) -> dict[str, tuple[datetime | None, timedelta | None]]:
-    """Return the time of every submission of an assignment, in UTC without a time zone, and its extension, by student."""
-    columns = "student_id, submitted_assignment.timestamp AS came, extension"
-    query = text(f"SELECT {columns} {OF_SUBMISSIONS} WHERE assignment.name = :name")
-    rows = db.execute(query.columns(came=DateTime, extension=Interval), {"name": assignment})
-    return {student_of(student): (came, more) for student, came, more in rows}
 
 
 def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
@@ -260,6 +254,6 @@ def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
     query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
     query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)
     return {
-        student_of(student): Lateness(bool(came and due and came > due + (more or timedelta())), float(taken or 0))
-        for student, came, due, more, taken in db.execute(query, {"name": assignment})
+        student_of(student): Lateness(came, due, extension, float(penalty or 0))
+        for student, came, due, extension, penalty in db.execute(query, {"name": assignment})
     }
