@@ -5,10 +5,11 @@ import hashlib
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,37 +209,16 @@ def write_feedback(
     ]
     workers = min(workers or os.cpu_count() or 1, len(scored) // PAGES_OF_A_PROCESS)
     pages = []
-    with _mapping(writer, workers) as pages_of:
-        for done, page in enumerate(pages_of(of_each), 1):
+    with ExitStack() as stack:
+        mapped = map
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("forkserver"))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            mapped = partial(pool.map, chunksize=4)
+        for done, page in enumerate(mapped(writer.write, of_each), 1):
             pages.append(page)
             progress("feedback", done, len(scored))
     return pages
-
-
-@contextmanager
-def _mapping(writer: "_Writer", workers: int) -> Iterator[Callable[[list[tuple]], Iterator[Path]]]:
-    """Yield a function that writes many pages: in this process or, with two workers or more, in processes of a pool."""
-    if workers < 2:
-        yield lambda of_each: map(writer.write, of_each)
-        return
-    context = multiprocessing.get_context("forkserver")
-    pool = ProcessPoolExecutor(workers, context, initializer=_take_writer, initargs=(writer,))
-    try:
-        yield lambda of_each: pool.map(_write_here, of_each, chunksize=4)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-_writer: "_Writer | None" = None  # set in a process of the pool
-
-
-def _take_writer(writer: "_Writer") -> None:
-    global _writer
-    _writer = writer
-
-
-def _write_here(of_one: tuple) -> Path:
-    return _writer.write(of_one)
 
 
 @dataclass
