@@ -44,19 +44,18 @@ class Question:
 class Answer:
     """One student's result for one question: the points, and what was wrong."""
 
+    question: Question
     points: float
-    written: bool
     waiting: int  # number of cells that wait for a person
     mistakes: list[str]  # names of mistakes, such as "M6"
     unnamed: str  # message of a failed test that named no mistake
-    bonus: bool = False
-    untouched: bool = False  # a written question left as released: nbgrader gives 0 for it
-    of_person: bool = False  # whether a person gave points, 0 too; after a regrade they wait to be confirmed
+    untouched: bool  # a written question left as released: nbgrader gives 0 for it
+    of_person: bool  # whether a person gave points, 0 too; after a regrade they wait to be confirmed
 
     @property
     def given(self) -> bool:
         """Whether there is a number to show. Points of a waiting answer are from an earlier grading, not final."""
-        return not (self.waiting or self.bonus) or self.points > 0 or self.of_person
+        return not (self.waiting or self.question.bonus) or self.points > 0 or self.of_person
 
 
 @dataclass
@@ -69,13 +68,13 @@ class Row:
 
     def __post_init__(self) -> None:
         self.student = self.result.student
-        self.automatic = sum(answer.points for answer in self.answers.values() if not answer.written)
-        self.manual = sum(answer.points for answer in self.answers.values() if answer.written)
+        self.automatic = sum(answer.points for answer in self.answers.values() if not answer.question.written)
+        self.manual = sum(answer.points for answer in self.answers.values() if answer.question.written)
         self.total = self.automatic + self.manual
         self.score = max(0.0, self.total - self.lateness.penalty)  # the score that counts
         self.waiting = sum(answer.waiting for answer in self.answers.values())
         # A person gave points to these tests, and has to look at them again after a regrade.
-        self.to_confirm = sum(answer.waiting for answer in self.answers.values() if not answer.written)
+        self.to_confirm = sum(answer.waiting for answer in self.answers.values() if not answer.question.written)
         self.mistakes = sorted({name for answer in self.answers.values() for name in answer.mistakes}, key=number_of)
 
 
@@ -193,12 +192,11 @@ def _answer(question: Question, grades: dict[str, gradebook.Grade], checks: list
     named = {name for check in failed if check["mistake"] for name in check["mistake"].split("+")}
     unnamed = [(check["message"] or "no message").splitlines()[0][:300] for check in failed if not check["mistake"]]
     return Answer(
+        question,
         points,
-        question.written,
         waiting,
         sorted(named, key=number_of),
         unnamed[0] if unnamed else "",
-        question.bonus,
         untouched,
         of_person,
     )
@@ -241,7 +239,7 @@ def _plots(questions: list[Question], rows: list[Row]) -> list[dict[str, str]]:
     """Return the plots as data URIs with caption and text; written questions are left out while their answers wait."""
     if not rows:
         return []
-    waiting = {name for name in _who(questions, rows, "waiting") if rows[0].answers[name].written}
+    waiting = {name for name in _who(questions, rows, "waiting") if rows[0].answers[name].question.written}
     counted = [q for q in questions if q.maximum and q.name not in waiting and not q.bonus]
     kind = "automatic points" if waiting else "points"
     of = maximum_of([q for q in questions if not (waiting and q.written)])

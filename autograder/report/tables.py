@@ -9,7 +9,7 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.files import printable
 from autograder.judge.catalogue import TITLES
 from autograder.report.page import plain_number
-from autograder.report.report import Answer, Question, maximum_of, questions_of, rows_of
+from autograder.report.report import Answer, maximum_of, questions_of, rows_of
 
 if TYPE_CHECKING:  # imports PyTorch
     from autograder.judge.kill_matrix import Matrix
@@ -27,7 +27,7 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
     table.add_column("waits", justify="right", no_wrap=True)
     table.add_column("where points were lost", overflow="fold")
     for row in rows_of(course, assignment, questions, results):
-        lost = [_lost(question, row.answers[question.name]) for question in questions if row.answers]
+        lost = map(_lost, row.answers.values())
         nothing = row.answers and not row.total and not row.waiting
         words = "everywhere" if nothing else ", ".join(filter(None, lost))
         words += f" ({', '.join(row.mistakes)})" if row.mistakes else ""
@@ -38,11 +38,12 @@ def scores_table_of(course: Course, assignment: Assignment, results: list[Result
     return table
 
 
-def _lost(question: Question, answer: Answer) -> str:
+def _lost(answer: Answer) -> str:
     """Return the points of a question, as text; empty if no points were lost, or if the answer has no points yet."""
+    question = answer.question
     if question.bonus or not answer.given:
         return ""
-    if answer.waiting and answer.written:  # the points are from an earlier grading
+    if answer.waiting and question.written:  # the points are from an earlier grading
         earlier = f"{answer.points:g}/{question.maximum:g}, to confirm"
         return f"{question.name} {earlier if answer.of_person else 'waits'}"
     if answer.untouched:
