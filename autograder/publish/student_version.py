@@ -168,11 +168,14 @@ class _StudentVersion:
         text = re.sub(r"(?m)^[|-].*\{colab\}`[^`]*<(exercises/[^>]+)>`.*\n", self._keep_if_included, text)
         text = re.sub(r"\{(?:colab|repo)\}`(?:[^`<]*<)?((?:exercises|book)/[^>`]+)>?`", self._keep_if_included, text)
         text = re.sub(r"\[([^\]]*)\]\((\w+)\.md(?:#[\w-]+)?\)", lambda m: m[1] if m[2] in self.left_out else m[0], text)
-        due = self.settings.due.get(name.removesuffix("_exercise"))
-        if due:
-            when = f"**Submit until {due.day} {due:%B %Y, %H:%M} {due.tzname()}.**"
-            text = text.replace("\n:::\n", f"\n:::\n\n{when}\n", 1)
+        if due := self._due(name.removesuffix("_exercise")):
+            text = text.replace("\n:::\n", f"\n:::\n\n**Submit until {due}.**\n", 1)
         return text
+
+    def _due(self, exercise: str) -> str:
+        """Return when an exercise is due, in words; an empty text if there is no date."""
+        due = self.settings.due.get(exercise)
+        return f"{due.day} {due:%B %Y, %H:%M} {due.tzname()}" if due else ""
 
     def _keep_if_included(self, match: re.Match) -> str:
         path = Path(match[1])
@@ -180,12 +183,15 @@ class _StudentVersion:
         return match[0] if included else ""
 
     def _put_files_for_running(self) -> None:
-        locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==([^\s;]+)", self._lock()))
-        wanted = {name: [f"{each}=={locked[each]}" for each in names.split()] for name, names in PACKAGES.items()}
-        pinned = re.sub(r"(?m) \\$|^ +--hash.*\n?|^#.*\n", "", self._lock())
+        lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+        locked = dict(re.findall(r"(?m)^([a-z][\w.-]*)==([^\s;]+)", lock))
+        of_book, of_notebooks = (
+            [f"{each}=={locked[each]}" for each in names.split()] for names in (OF_BOOK, OF_NOTEBOOKS)
+        )
+        pinned = re.sub(r"(?m) \\$|^ +--hash.*\n?|^#.*\n", "", lock)
         self._put("constraints.txt", re.sub(r"\n{2,}", "\n", pinned))
-        self._put("requirements.txt", "\n".join(["-c constraints.txt", *wanted["book"]]) + "\n")
-        self._put("binder/requirements.txt", "\n".join(wanted["notebooks"]) + "\n")
+        self._put("requirements.txt", "\n".join(["-c constraints.txt", *of_book]) + "\n")
+        self._put("binder/requirements.txt", "\n".join(of_notebooks) + "\n")
         self._put("binder/runtime.txt", "python-3.11\n")
         templates = Environment(
             loader=FileSystemLoader(Path(__file__).parent / "students"),
@@ -211,16 +217,12 @@ class _StudentVersion:
         for template, place in places.items():
             self._put(place, templates.get_template(template).render(**about))
 
-    def _lock(self) -> str:
-        return (ROOT / "requirements.txt").read_text(encoding="utf-8")
-
     def _about(self, name: str) -> dict[str, object]:
         """Return what the README says about an exercise."""
         place = self.exercises[name]
         page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
         notebook = nbformat.reads((ROOT / place).read_text(encoding="utf-8"), 4)
         points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
-        due = self.settings.due.get(name)
         colab = self.config["launch_buttons"]["colab_url"]
         on_host = f"{self.settings.repository}/blob/{self.settings.branch}/{place.as_posix()}"
         return {
@@ -228,8 +230,5 @@ class _StudentVersion:
             "page": f"{self.settings.address_of_book}book/{name}_exercise.html",
             "colab": on_host.replace("https://github.com", f"{colab}/github"),
             "points": f"{points:g}",
-            "due": f"{due.day} {due:%B %Y, %H:%M} {due.tzname()}" if due else "",
+            "due": self._due(name),
         }
-
-
-PACKAGES = {"book": OF_BOOK, "notebooks": OF_NOTEBOOKS}
