@@ -372,19 +372,13 @@ class Course:
 
     def load_results(self, assignment: str) -> list[Result]:
         """Return every stored result of an assignment, by student. An unreadable file gives a result that says so."""
-        students = sorted(name for name in self._graded(assignment) if not name.startswith("."))
-        return [
-            self.load_result(student, assignment) or self._damaged_result(student, assignment) for student in students
-        ]
-
-    def _damaged_result(self, student: str, assignment: str) -> Result:
-        path = self.result_path(student, assignment)
-        return Result(
-            student,
-            assignment,
-            "not graded",
-            f"{path}, or the notebook that was executed for it, cannot be read. Run autograder grade to make it again.",
-        )
+        results = []
+        for student in sorted(name for name in self._graded(assignment) if not name.startswith(".")):
+            path = self.result_path(student, assignment)
+            why = f"{path}, or the notebook that was executed for it, cannot be read. Run autograder grade to make it again."
+            damaged = Result(student, assignment, "not graded", why)
+            results.append(self.load_result(student, assignment) or damaged)
+        return results
 
     def save_result(self, result: Result) -> None:
         """Store a result."""
