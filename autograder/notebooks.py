@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -80,7 +80,7 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     read = notebooks[0]
     ours, theirs = read.cells, notebooks[-1].cells
     if sides == [text]:  # no line of the file begins with a mark, but a cell's text may hold marks
-        ours, theirs = ([_side_of_cell(cell, side) for cell in read.cells] for side in (0, 1))
+        ours, theirs = ([replace(cell, source=_sides_of(cell.source)[side]) for cell in read.cells] for side in (0, 1))
         if ours == read.cells:
             return read
     read.receipt.append("The file has git's conflict marks.")
@@ -165,10 +165,6 @@ def _sides_of(text: str) -> list[str]:
         for side in here:
             sides[side].append(line)
     return ["".join(side) for side in sides]
-
-
-def _side_of_cell(cell: Cell, side: int) -> Cell:
-    return Cell(cell.kind, _sides_of(cell.source)[side], cell.names, cell.checksum, cell.raw)
 
 
 def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Notebook:

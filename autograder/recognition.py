@@ -82,17 +82,14 @@ def _parsed(source: str) -> ast.Module | None:
         return None
 
 
-def definitions(source: str) -> dict[str, bool]:
+@lru_cache(maxsize=256)  # each step of the repair asks about the same cells, and most are unchanged
+def definitions(source: str) -> Mapping[str, bool]:
     """Return the names that a code cell defines outside functions, by def, class, import or assignment.
 
     Returns:
-        For each name, whether it is written. A function whose body only raises NotImplementedError is not written.
+        For each name, whether it is written. A function whose body only raises NotImplementedError is not written. The
+        mapping is kept, so no caller may change it.
     """
-    return dict(_definitions(source))
-
-
-@lru_cache(maxsize=256)  # each step of the repair asks about the same cells, and most are unchanged
-def _definitions(source: str) -> dict[str, bool]:
     tree = parsed(source)
     if tree is not None:
         return _names_of(tree)
@@ -102,7 +99,7 @@ def _definitions(source: str) -> dict[str, bool]:
     return names
 
 
-def names_defined(cell: Cell) -> dict[str, bool]:
+def names_defined(cell: Cell) -> Mapping[str, bool]:
     """Return the names that a cell defines; in a text only functions and classes count, because prose has no such lines."""
     if cell.kind == "code":
         return definitions(cell.source)
@@ -170,12 +167,6 @@ def names_in(release: NotebookNode) -> dict[str, bool]:
     return {grade_id(cell): is_answer(cell) for cell in release.cells if "nbgrader" in cell.metadata}
 
 
-def names_held(submitted: list[Cell]) -> set[str]:
-    """Return the names that the cells of a notebook carry or define."""
-    held = {name for cell in submitted for name in cell.names}
-    return held | {name for cell in submitted if cell.kind == "code" for name in definitions(cell.source)}
-
-
 def other_assignment(
     submitted: list[Cell], here: Mapping[str, bool], others: Mapping[str, Mapping[str, bool]]
 ) -> str | None:
@@ -190,7 +181,8 @@ def other_assignment(
         The other assignment with the most answers in the notebook, if the notebook has no answer of `here` or only a
         few; else None.
     """
-    held = names_held(submitted)
+    held = {name for cell in submitted for name in cell.names}
+    held |= {name for cell in submitted if cell.kind == "code" for name in definitions(cell.source)}
     best, most = None, 0
     for assignment, names in others.items():
         theirs = {name for name, answer in names.items() if answer} - here.keys()
