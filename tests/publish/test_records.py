@@ -59,17 +59,6 @@ def records_of(chapter: Path) -> list[tuple[str, str]]:
     return [tuple(ast.literal_eval(argument) for argument in call.args) for call in mine]
 
 
-@pytest.fixture(params=CHAPTERS)
-def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable:
-    """Return a chapter's `read_record` for the folders `book` and `site` instead of the repository's."""
-    read_record, names = reader_of(CHAPTERS[request.param])
-    for folder in ("book", "site"):
-        (tmp_path / folder).mkdir()
-    names["RECORDS"] = (tmp_path / "site").as_uri() + "/"
-    monkeypatch.setenv("ATTENTION_BOOK_RECORDS", str(tmp_path / "book"))
-    return read_record
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_reads_the_records_that_are_there(name: str) -> None:
     """Is each record in book/records, with the digest that the chapter was written for?"""
@@ -102,46 +91,34 @@ def test_chapters_carry_the_same_function(name: str) -> None:
     assert len(set(functions)) == 1
 
 
-def test_read_record_prefers_the_folder(read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Does the build of the book take its own file, without a request to any address?"""
-    (tmp_path / "book" / "a.json").write_bytes(CONTENT)
-    assert read("a.json", SHA256) == CONTENT
-    assert capsys.readouterr().out == ""
-
-
-def test_read_record_asks_the_address(read: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does a notebook on Colab, without a folder of records, get the file from the repository?"""
-    monkeypatch.delenv("ATTENTION_BOOK_RECORDS")
-    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
-    assert read("a.json", SHA256) == CONTENT
-
-
-@pytest.mark.parametrize("content", [None, b"another"])
-def test_read_record_goes_on_without(
-    read: Callable, tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes | None
+@pytest.mark.parametrize(
+    ("places", "found", "said"),
+    [
+        ({"book": CONTENT}, CONTENT, []),  # the build of the book asks no address
+        ({"site": CONTENT}, CONTENT, []),  # on Colab there is no folder
+        ({"book": None, "site": CONTENT}, CONTENT, ["cannot be had"]),
+        ({"book": b"another", "site": CONTENT}, CONTENT, ["not the file"]),
+        ({"book": None}, None, ["cannot be had"] * 2),
+        ({"book": b"another", "site": b"another"}, None, ["not the file"] * 2),
+    ],
+)
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_read_record_takes_the_first_right_file(
+    name: str, places: dict, found: bytes | None, said: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
-    """Is a missing or wrong file refused with a message for each place, and nothing returned?"""
-    if content is not None:
-        for folder in ("book", "site"):
+    """Is a file of the folder preferred to that at the address, and a missing or wrong one refused with a message?"""
+    read_record, names = reader_of(CHAPTERS[name])
+    names["RECORDS"] = (tmp_path / "site").as_uri() + "/"
+    for folder, content in places.items():
+        (tmp_path / folder).mkdir()
+        if content is not None:
             (tmp_path / folder / "a.json").write_bytes(content)
-    assert read("a.json", SHA256) is None
-    said = capsys.readouterr().out
-    assert said.count("a.json") >= 2
-    assert ("cannot be had" if content is None else "not the file") in said
-
-
-def test_read_record_passes_over_a_wrong_file(read: Callable, tmp_path: Path) -> None:
-    """Is a changed file in the folder skipped for the right one at the address?"""
-    (tmp_path / "book" / "a.json").write_bytes(b"another")
-    (tmp_path / "site" / "a.json").write_bytes(CONTENT)
-    assert read("a.json", SHA256) == CONTENT
-
-
-def test_recorded_weights_fit_the_reference() -> None:
-    """Do the recorded weights load into the reference model as plain tensors?"""
-    state = torch.load(ROOT / "book" / "records" / "vit_mnist.pt", weights_only=True)
-    ViT().load_state_dict(state)
-    assert all(tensor.dtype == torch.float32 and tensor.isfinite().all() for tensor in state.values())
+    monkeypatch.delenv("ATTENTION_BOOK_RECORDS", raising=False)
+    if "book" in places:
+        monkeypatch.setenv("ATTENTION_BOOK_RECORDS", str(tmp_path / "book"))
+    assert read_record("a.json", SHA256) == found
+    lines = capsys.readouterr().out.splitlines()
+    assert [words in line and "a.json" in line for line, words in zip(lines, said, strict=True)] == [True] * len(said)
 
 
 def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
