@@ -115,19 +115,13 @@ def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
     return found
 
 
+@pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.few(2)
-def test_no_name_of_a_student_breaks_a_visible_test(name: str) -> None:
+def test_no_name_of_a_student_breaks_a_visible_test(name: str, everything: bool) -> None:
     """Does each right answer pass, or does the message name the variable that its code can no longer use?"""
     assert len(set(COMMON)) > 150
-    assert broken_by(name, everything=False) == {}
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("name", ALL)
-def test_no_name_of_a_student_breaks_any_visible_test(name: str) -> None:
-    """Does no name break the slow visible tests either, including names that these exercises do not use?"""
-    assert broken_by(name, everything=True) == {}
+    assert broken_by(name, everything) == {}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -84,8 +84,8 @@ def function_of(riddle: Riddle) -> object:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.filterwarnings("ignore")  # such as a division by 0, which a mistake may cause
-def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
-    """Does the code fail the visible test exactly if the riddle says so?"""
+def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
+    """Does the code fail exactly the hidden tests that the riddle lists, by its name, and the visible one if it says so?"""
     for riddle in (riddle for riddle in riddles() if riddle.part == part):
         exercise, function = EXERCISES[riddle.exercise], function_of(riddle)
         wrong = []
@@ -94,18 +94,10 @@ def test_visible_test_fails_where_a_riddle_says_so(part: int) -> None:
             got = outcome(exercise.of_arrays(function), case["arguments"], exercise.names)
             wrong.append(difference(got, case["expected"], show=False))
         assert any(wrong) == riddle.visible, riddle.name
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.filterwarnings("ignore")
-def test_riddle_fails_its_tests_by_its_name(part: int) -> None:
-    """Does the code fail exactly the hidden tests that the riddle lists, and do they name the mistake?"""
-    for riddle in (riddle for riddle in riddles() if riddle.part == part):
-        failures = EXERCISES[riddle.exercise].failures(function_of(riddle), SEED)
+        failures = exercise.failures(function_of(riddle), SEED)
         assert list(failures) == riddle.tests != [], riddle.name
         assert {error.mistake for error in failures.values()} - {None} == {riddle.mistake}, riddle.name
-        assert set(riddle.tests) | set(riddle.silent) == set(EXERCISES[riddle.exercise].stages)
+        assert set(riddle.tests) | set(riddle.silent) == set(exercise.stages)
 
 
 def test_maps_of_a_riddle_differ() -> None:
