@@ -22,6 +22,7 @@ globalThis.ask = {
     },
     clipped: () => [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1)
         .map(code => code.textContent.slice(0, 120)),
+    // equations with a number next to them on a phone
     crowded: () => [...document.querySelectorAll("div.math:has(.eqno)")].filter(equation =>
         equation.querySelector(".eqno").getBoundingClientRect().top
         < equation.querySelector(".equation").getBoundingClientRect().bottom - 1
@@ -30,29 +31,28 @@ globalThis.ask = {
         image.loading = "eager";  // the pages' own are fetched when they come into view
         return image.decode().catch(() => {});
     })),
-    survey: () => ({
-        moved: ask.moved,
-        equations: document.querySelectorAll(".math").length,
+    hasEquations: () => document.querySelector(".math") !== null,
+    faults: () => ({
+        moved: ask.moved < 0.25 ? 0 : ask.moved,  // a line or two may move when the font of equations first arrives
         unrendered: [...document.querySelectorAll(".math:not(:has(math))")].map(e => e.innerText),
         broken: [...document.querySelectorAll("math")].filter(e => e.querySelector("merror") || /[\\&]/.test(e.textContent))
             .map(e => e.textContent),
         rootless: [...document.querySelectorAll("msqrt")].map(e => [e, ...e.children].map(each => each.getBoundingClientRect().width))
-            .filter(([whole, ...parts]) => whole && whole < parts.reduce((sum, part) => sum + part) + 3).length,
+            .filter(([whole, ...parts]) => whole && whole < parts.reduce((sum, part) => sum + part) + 3),
         strange: [...document.fonts].filter(font => font.family.includes("Math") && font.status !== "loaded")
-            .map(font => font.status),
+            .filter(ask.hasEquations).map(font => font.status),
         asleep: [...document.querySelectorAll(".widget:not(.live)")].map(e => e.id),
         silent: [...document.querySelectorAll("figure")].filter(e => e.offsetHeight && !e.querySelector("figcaption")?.offsetHeight)
             .map(e => e.id),
-        prose: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
+        raw: [...document.querySelectorAll("article :is(p, li, td, th, h1, h2, h3, figcaption)")].map(e => {
             const copy = e.cloneNode(true);
             copy.querySelectorAll("code, pre, math").forEach(part => part.remove());
             return copy.textContent;
-        }),
-        images: [...document.images].map(image => ({
-            source: image.getAttribute("src"), alt: image.getAttribute("alt"), width: image.naturalWidth,
-            ours: image.closest("article") !== null,
-        })),
+        }).filter(prose => /\$\$|\\[([]|\\(begin|frac|sqrt|text|math\w+)\b/.test(prose)),
+        unseen: [...document.images].filter(image => image.naturalWidth === 0 || !image.hasAttribute("alt")).map(image => image.src),
+        unexplained: [...document.querySelectorAll("article img")].filter(image => image.alt.length < 20).map(image => image.src),
     }),
+    // beyond the edge of a phone
     spills: () => [...document.querySelectorAll("article *")].filter(element => {
         if (element.closest(".headerlink, .copybtn")) return false;
         const box = element.getBoundingClientRect();
@@ -61,6 +61,7 @@ globalThis.ask = {
             if (["auto", "scroll"].includes(getComputedStyle(parent).overflowX)) return false;
         return true;
     }).map(element => element.outerHTML.slice(0, 120)),
+    // what scrolls on a phone, but not by keyboard
     stuck: () => [...document.querySelectorAll("article *")].filter(element =>
         element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 && element.tabIndex < 0
         && ["auto", "scroll"].includes(getComputedStyle(element).overflowX) && !element.querySelector("a, [tabindex='0']")
