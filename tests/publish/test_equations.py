@@ -23,17 +23,12 @@ def equations_in(source: str) -> list[nodes.Element]:
     return displayed + [nodes.math(text=each) for each in INLINE.findall(DISPLAYED.sub("", text))]
 
 
-def equations_of_the_book() -> list[nodes.Element]:
-    """Return every equation of every page."""
-    pages = sorted((ROOT / "book").glob("*.md"))
-    return [equation for page in pages for equation in equations_in(page.read_text(encoding="utf-8"))]
-
-
 def test_every_equation_of_the_book_becomes_mathml(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is every equation read without a warning, with no TeX left, and does our font have all its signs?"""
     warned = []
     monkeypatch.setattr(equations.logger, "warning", lambda *words, **_: warned.append(words))
-    made = [equations.mathml(node) for node in equations_of_the_book()]
+    pages = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "book").glob("*.md"))]
+    made = [equations.mathml(node) for page in pages for node in equations_in(page)]
     assert len(made) > 1000 and warned == []
     assert [text for text in made if re.search(r"[\\{}$]", re.sub(r"<[^>]*>", "", text)) and "{" not in text] == []
     held = TTFont(ROOT / "book" / "_static" / equations.FONT).getBestCmap()

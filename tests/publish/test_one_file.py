@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from conftest import in_a_thread
-from pypdf import PageObject, PdfReader
+from pypdf import PdfReader
 from typer.testing import CliRunner
 
 from autograder.cli import app
@@ -179,12 +179,6 @@ def outline_of(reader: PdfReader) -> dict[str, int]:
     return titles
 
 
-def fonts_of(page: PageObject) -> list:
-    """Return the fonts of a page."""
-    fonts = page.get("/Resources", {}).get("/Font", {})
-    return [font.get_object() for font in fonts.values()]
-
-
 def is_embedded(font: dict) -> bool:
     """Whether a font is in the file. Fonts of drawings always are."""
     described = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
@@ -209,7 +203,8 @@ def look_into_pdf(path: Path, book: OneFile) -> list[str]:
         title = " ".join(article.title.split())
         assert title in texts[outline[title] - 1]
         assert title in contents
-    assert all(is_embedded(font) for page in reader.pages for font in fonts_of(page))
+    fonts = [page.get("/Resources", {}).get("/Font", {}).values() for page in reader.pages]
+    assert all(is_embedded(font.get_object()) for of_page in fonts for font in of_page)
     places = reader.named_destinations.keys()
     actions = [each.get_object() for page in reader.pages for each in page.get("/Annots", [])]
     inner = [f"/{each['/Dest']}".replace("//", "/") for each in actions if "/Dest" in each]
