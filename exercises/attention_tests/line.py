@@ -304,4 +304,5 @@ def _comparison(value, right):
         off, ratios = np.abs(value - right)[wrong].max(), (value / right)[np.isfinite(right) & (right != 0)]
     if wrong.all() and ratios.size and ratios[0] and np.allclose(ratios, ratios[0], rtol=1e-3):
         return f"is {ratios[0]:.4g} times the right value"
-    return f"is wrong by up to {off:.3g}" if np.isfinite(off) else "has numbers that are infinite or NaN, or should be"
+    strange = "should be infinite" if np.isfinite(value).all() else "are infinite or NaN"
+    return f"is wrong by up to {off:.3g}" if np.isfinite(off) else f"is wrong: some of its numbers {strange}"
