@@ -105,7 +105,7 @@ def _fence(shares: list[float]) -> float:
 def same_files(course: Course, assignment: Assignment, students: list[str]) -> dict[str, list[str]]:
     """Return the groups of students who submitted the same file next to the notebook, by file, as "ada, goran"."""
     who: dict[tuple[str, str], list[str]] = {}
-    for student in students:
+    for student in students if assignment.wanted.files else ():
         try:
             submission = course.read_submission(student, assignment)
         except (FileNotFoundError, Unreadable):  # the files were removed after grading
