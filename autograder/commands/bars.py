@@ -1,6 +1,5 @@
 """The progress of a command: bars or, without a terminal, plain lines."""
 
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
@@ -33,19 +32,17 @@ class _Pace(ProgressColumn):
 class Bars(Progress):
     """A progress bar for each kind of work that has begun. Below the bars are the states of submissions.
 
-    Without a terminal a bar cannot move: a plain line says what begins and, every few seconds, how far it is.
+    Without a terminal a bar cannot move: plain lines say what begins, how far it is, and what is done.
     """
 
-    EVERY = 4.0  # seconds between two plain lines
+    EVERY = 4.0  # fewest seconds between two plain lines about the same work
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
         columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
         super().__init__(*columns, console=err, disable=not err.is_terminal)
         self._bars: dict[str, TaskID] = {}
-        self._current: TaskID | None = None
-        self._last_message = ""
-        self._ended = threading.Event()
+        self._said = 0.0  # the time of the last plain line
 
     def __call__(self, what: str, done: int, total: int, state: str = "") -> None:
         """Set how much of a kind of work is done, and count the state of the last submission."""
@@ -55,37 +52,14 @@ class Bars(Progress):
         if state:
             self.states[state] += 1
         self.update(self._bars[what], completed=done, total=total)
-        self._current = self._bars[what]
-        if new or done == total:
-            self._say_how_far()
+        if self.disable and (new or done == total or self.get_time() - self._said >= self.EVERY):
+            self._said = self.get_time()
+            pace = _Pace().render(self._tasks[self._bars[what]])
+            self.say(f"{what} {done}/{total} {pace} {self._how_many()}".rstrip())
 
     def say(self, text: str) -> None:
         """Say at once what the command is doing, before there is anything to count."""
-        self._last_message = text
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-    def start(self) -> None:
-        """Show the bars or, without a terminal, say from time to time how far the work is."""
-        super().start()
-        if self.disable:
-            threading.Thread(target=self._say_from_time_to_time, daemon=True).start()
-
-    def stop(self) -> None:
-        """Stop showing the bars."""
-        self._ended.set()
-        super().stop()
-
-    def _say_from_time_to_time(self) -> None:
-        while not self._ended.wait(self.EVERY):
-            self._say_how_far()
-
-    def _say_how_far(self) -> None:
-        if self.disable and self._current is None:
-            self.say(self._last_message or "working")
-        elif self.disable:
-            task = self._tasks[self._current]
-            text = f"{task.description} {int(task.completed)}/{int(task.total or 0)} {_Pace().render(task)}"
-            self.say(f"{text} {self._how_many()}".rstrip())
 
     def _how_many(self) -> str:
         return ", ".join(f"{count} {state}" for state, count in self.states.most_common())
