@@ -13,19 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_tests.compare import of_one_shape
 from attention_tests.descent import Descent
+from attention_tests.modules import call, cut, numbers_of, quarters, tensor
 
 Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
-
-
-def tensor(array):
-    """Return an array as a tensor: numbers get PyTorch's default type, labels and masks keep their type."""
-    made = torch.tensor(np.array(array))
-    return made.to(torch.get_default_dtype()) if made.is_floating_point() else made
-
-
-def quarters(number):
-    """Round a random number to quarters, so that it is the same for everyone."""
-    return np.round(4 * np.array(float(number))) / 4
 
 
 def fill(module, seed, before=""):
@@ -63,17 +53,6 @@ class Spy(nn.Module):
 def small_model(pixels, classes, seed):
     """Make a linear classifier with a spy after it."""
     return fill(nn.Sequential(nn.Flatten(), nn.Linear(pixels, classes), Spy()), seed)
-
-
-def cut(images, labels, sizes):
-    """Cut images and labels into batches."""
-    sizes = [int(size) for size in sizes]
-    return list(zip(tensor(images).split(sizes), tensor(labels).split(sizes)))
-
-
-def numbers_of(model):
-    """Return all parameters in one row."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
 def ask_shuffled(train, images, labels, order, size, seed):
@@ -217,9 +196,7 @@ def read_skipping(measured, *_):
 def ask_function(function, *arguments):
     """Call a function with numbers and with arrays, which become tensors. Return its result."""
     given = [tensor(item) if np.ndim(item) else item for item in arguments]
-    result = function(*given)
-    if not isinstance(result, Tensor):
-        raise TypeError(f"returned {type(result).__name__}; expected a tensor")
+    result = call(function, *given)
     if not all(torch.equal(mine, tensor(item)) for mine, item in zip(given, arguments) if np.ndim(item)):
         raise ValueError("an argument was changed in place")
     return result.detach()

@@ -10,7 +10,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_tests.compare import of_one_shape
-from attention_tests.parameters import find_parameter, find_parameters, is_unchanged, summary_of
+from attention_tests.modules import (
+    backward,
+    call,
+    equal,
+    find_parameter,
+    find_parameters,
+    is_unchanged,
+    learn,
+    run,
+    tensor,
+)
 
 NORM = ["scale", "shift"]
 FEED_FORWARD = ["expand.weight", "expand.bias", "contract.weight", "contract.bias"]
@@ -35,7 +45,7 @@ def draw_parameter(seed, index, name, shape):
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = next((size for ending, size in SPREAD.items() if name.endswith(ending)), 0.3)
     numbers = spread * numbers / (shape[-1] ** 0.5 if len(shape) > 1 else 1)
-    return torch.tensor(numbers + name.endswith("scale"), dtype=torch.get_default_dtype())
+    return tensor(numbers + name.endswith("scale"))
 
 
 def load(module, names, seed):
@@ -48,54 +58,22 @@ def load(module, names, seed):
     return sum(parameter is None for parameter in parameters.values()), len(others)
 
 
-def tensor(array):
-    """Return an array of numbers, or a mask, as a tensor."""
-    if array is None:
-        return None
-    array = np.array(array)
-    return torch.tensor(array, dtype=torch.bool if array.dtype == bool else torch.get_default_dtype())
-
-
-def call(module, *arguments):
-    """Call a module; raise an error if its result is no tensor."""
-    result = module(*arguments)
-    if not isinstance(result, Tensor):
-        raise TypeError(f"forward returned {type(result).__name__}; expected a tensor")
-    return result
-
-
-def slopes(shape):
-    """Return the gradient with which every backward pass starts."""
-    angles = 0.7 * torch.arange(int(np.prod(shape)), dtype=torch.float64)  # in float32, an angle of 84 is off by 4e-6
-    return torch.cos(angles).to(torch.get_default_dtype()).reshape(tuple(shape))
-
-
 def ask_values(module, names, what, x, mask, seed):
     """Return the output. For "learning", add gradients (two numbers a parameter) and the count of learned numbers."""
     missing, others = load(module, names, seed)
-    source, mask = tensor(x).requires_grad_(), tensor(mask)
-    given = source.clone()  # an answer may change it in place
-    output = call(module, given, *([mask] if mask is not None else []))
+    masks = [] if mask is None else [tensor(mask)]
     lost = any(find_parameter(module, name) is None for name in names if name.endswith(".weight"))
     blank = np.nan if lost or others else 1.0  # a matrix that we did not fill gives random results
     if what == "output":
         counts = {"missing_parameters": np.float64(missing), "other_parameters": np.float64(others)}
-        return counts | {"output": blank * output.detach().numpy()}
-    parameters, unchanged = find_parameters(module, names)[0].values(), torch.equal(given, source)
-    blank = blank if unchanged else np.nan  # an input that was changed in place has no gradient
-    try:
-        (output * slopes(output.shape)).sum().backward()
-    except RuntimeError as error:
-        if unchanged and "does not require grad" not in str(error):  # without a graph all gradients are 0
-            raise
-    gradient = torch.zeros_like(source) if source.grad is None else source.grad
+        return counts | {"output": blank * call(module, tensor(x), *masks).detach().numpy()}
+    given, learned, output, gradient, gradients = learn(module, find_parameters(module, names)[0].values(), x, *masks)
     return {
-        "x_is_unchanged": given.detach().numpy(),
-        "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
-        "gradient_of_x": blank * gradient.numpy(),
-        "gradients_of_the_parameters": blank
-        * np.array([summary_of(None if p is None else p.grad) for p in parameters]),
-        "output": blank * output.detach().numpy(),  # a detached and a missing residual differ only here
+        "x_is_unchanged": given,
+        "count_of_learned_numbers": learned,
+        "gradient_of_x": blank * gradient,
+        "gradients_of_the_parameters": blank * gradients,
+        "output": blank * output,  # a detached and a missing residual differ only here
     }
 
 
@@ -124,18 +102,6 @@ def uniform_attention(module, prefix, amount):
         value = 1 + 0.5 * torch.cos(torch.arange(width))
         find_parameter(module, f"{prefix}qkv.bias").copy_(torch.cat([torch.zeros(2 * width), value]))
         find_parameter(module, f"{prefix}out.bias").zero_()
-
-
-def run(module, x, training):
-    """Run a module in one of its modes."""
-    module.train(training)
-    with torch.no_grad():
-        return call(module, x.clone()).double().numpy()  # an answer may change its input
-
-
-def equal(one, other):
-    """Are two outputs equal, up to rounding?"""
-    return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-5, atol=1e-5))
 
 
 def evaluated(module, without, x):
@@ -354,7 +320,7 @@ def reached(module, x, names):
     output = call(module.train(True), x)
     if not output.requires_grad:
         return np.ones(len(names))  # another check judges gradients
-    (output * slopes(output.shape)).sum().backward()
+    backward(output)
     gradients = [find_parameter(module, name).grad for name in names]
     return np.array([0 if gradient is None else int(gradient.count_nonzero()) for gradient in gradients])
 

@@ -8,17 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from attention_tests.compare import Measured
-from attention_tests.parameters import find_parameter
+from attention_tests.modules import find_parameter, quarters, tensor
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
 BLOCKS = (*[f"{name} for {part}" for name in IN_TORCH[:2] for part in "qkv"], *IN_TORCH[2:])
-
-
-def tensor(array):
-    """Return an array as a tensor; float32 and float64 become PyTorch's default type."""
-    made = torch.from_numpy(np.array(array))
-    return made.to(torch.get_default_dtype()) if made.dtype in (torch.float32, torch.float64) else made
 
 
 def leaf(array, learns=True):
@@ -131,11 +125,6 @@ def require_tensor(output):
     if not isinstance(output, Tensor):
         raise TypeError(f"without return_weights, expected only the output, got a {type(output).__name__}")
     return output
-
-
-def quarters(number):
-    """Round a random number to quarters, so that it is the same for everyone."""
-    return np.round(4 * np.array([float(number)])) / 4
 
 
 def shapes_of(parameters):

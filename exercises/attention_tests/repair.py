@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_tests.encoder import NONE, call, initial_scales, scales_fit, slopes
-from attention_tests.parameters import find_parameter
+from attention_tests.encoder import NONE, initial_scales, scales_fit
+from attention_tests.modules import call, find_parameter, slopes
 
 PARTS = ["attention.in_proj_weight", "attention.in_proj_bias", "attention.out_proj.weight", "attention.out_proj.bias"]
 PARTS += ["feed_forward.0.weight", "feed_forward.0.bias", "feed_forward.2.weight", "feed_forward.2.bias"]
@@ -44,7 +44,7 @@ def measure_stream(copies, x):
     copies = nn.ModuleList(copies)
     parameters = [p for p in copies.parameters() if p.requires_grad]
     step = steps_of_adam(parameters, 1e-3)
-    goal = slopes(x.shape)
+    goal = slopes(x)
     steps = []
     for _ in range(3):  # a part that starts from 0 has a gradient from the second step on
         y, activations = x.clone().requires_grad_(), []

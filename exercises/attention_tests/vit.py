@@ -7,10 +7,18 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from attention_tests.parameters import find_parameter, find_parameters, is_unchanged, summary_of
-from attention_tests.vit_measures import float_tensor
+from attention_tests.modules import (
+    backward,
+    call,
+    equal,
+    find_parameter,
+    find_parameters,
+    is_unchanged,
+    learn,
+    run,
+    tensor,
+)
 
 BLOCK = ["self_attn.in_proj_weight", "self_attn.in_proj_bias", "self_attn.out_proj.weight", "self_attn.out_proj.bias"]
 BLOCK += ["linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias"]
@@ -18,19 +26,11 @@ BLOCK += ["norm1.weight", "norm1.bias", "norm2.weight", "norm2.bias"]
 PROJECTION = "patch_embedding.projection."
 
 
-def call_for_tensor(function, *arguments):
-    """Call a function or a module; raise an error if its result is no tensor."""
-    result = function(*arguments)
-    if not isinstance(result, Tensor):
-        raise TypeError(f"returned {type(result).__name__}; expected a tensor")
-    return result
-
-
 def ask_tensors(function, name, array, *others):
     """Call a function of a tensor and numbers with an array."""
-    given = float_tensor(array)
+    given = tensor(array)
     before = given.clone()
-    result = call_for_tensor(function, given, *others).detach()
+    result = call(function, given, *others).detach()
     if not torch.equal(given, before):
         array[...] = given.numpy()  # the caller must see a change in place
     return result
@@ -68,7 +68,7 @@ def draw_parameter(seed, index, name, shape):
     """Draw the value of one parameter. It is the same for the student's module and for ours."""
     numbers = np.random.default_rng([seed, index]).normal(size=tuple(shape))
     spread = 1 / np.sqrt(np.prod(shape[1:])) if name.endswith("weight") and len(shape) > 1 else 0.5
-    return float_tensor(spread * numbers + (len(shape) == 1 and "norm" in name and name.endswith("weight")))
+    return tensor(spread * numbers + (len(shape) == 1 and "norm" in name and name.endswith("weight")))
 
 
 def load(module, shapes, seed):
@@ -91,14 +91,6 @@ def shape_of(parameter, axes):
     return np.array([*shape, *[0] * (axes - len(shape))], dtype=float)
 
 
-def backward(output):
-    """Run a backward pass from the gradient 1, cos 0.7, cos 1.4 …; without a graph all gradients stay 0."""
-    angles = 0.7 * torch.arange(output.numel(), dtype=torch.float64)  # in float32, large angles would be wrong
-    slopes = torch.cos(angles).reshape(output.shape)
-    if output.requires_grad:
-        (output * slopes.to(output)).sum().backward()
-
-
 def one_or_nan(existing):
     """Return 1, or NaN if there are parameters that we did not fill, because the results are then random."""
     return np.nan if existing[-1] else 1.0
@@ -107,7 +99,7 @@ def one_or_nan(existing):
 def output_of(module, shapes, images, seed):
     """Return the output and its shape."""
     existing = load(module, shapes, seed)
-    output = call_for_tensor(module.eval(), float_tensor(images)).detach().numpy()
+    output = call(module.eval(), tensor(images)).detach().numpy()
     measured = {"existing_parameters": existing, "output": one_or_nan(existing) * output}
     return measured | {"shape": np.array(output.shape)}
 
@@ -115,22 +107,14 @@ def output_of(module, shapes, images, seed):
 def learned_by(module, shapes, images, seed):
     """Return the count of learned numbers, the gradient of the images, two numbers for each parameter, and the images."""
     existing = load(module, shapes, seed)
-    source = float_tensor(images).requires_grad_()
-    given = source.clone()  # an answer may change it in place
-    output = call_for_tensor(module, given)
-    unchanged = torch.equal(given, source)
-    blank = one_or_nan(existing) if unchanged else np.nan  # an input that was changed in place has no gradient
-    if unchanged:
-        backward(output)
-    parameters, _ = find_parameters(module, shapes)
-    gradient = torch.zeros_like(source) if source.grad is None else source.grad
-    summaries = [summary_of(None if p is None else p.grad) for p in parameters.values()]
+    blank = one_or_nan(existing)
+    given, learned, _, gradient, gradients = learn(module, find_parameters(module, shapes)[0].values(), images)
     return {
-        "images_are_unchanged": given.detach().numpy(),
+        "images_are_unchanged": given,
         "existing_parameters": existing,
-        "count_of_learned_numbers": np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad)),
-        "gradient_of_the_images": blank * gradient.numpy(),
-        "gradients_of_the_parameters": blank * np.array(summaries),
+        "count_of_learned_numbers": learned,
+        "gradient_of_the_images": blank * gradient,
+        "gradients_of_the_parameters": blank * gradients,
     }
 
 
@@ -143,7 +127,7 @@ def ask_patch_embedding(cls, what, images, sizes, seed=0):
     """Ask a PatchEmbedding; `what` is "output", "learning", "parts" or "runs"."""
     module, shapes = cls(**sizes), shapes_of_projection(sizes)
     if what == "runs":
-        return {"output": call_for_tensor(module, float_tensor(images)).detach()}
+        return {"output": call(module, tensor(images)).detach()}
     if what == "parts":
         parameters, others = find_parameters(module, shapes)
         shape_of_weight, shape_of_bias = (shape_of(parameter, 4) for parameter in parameters.values())
@@ -176,18 +160,6 @@ def branches(depth):
 BRANCHES = "self_attn.out_proj.weight", "self_attn.out_proj.bias", "linear2.weight", "linear2.bias"
 TOKEN = "class_token", "position_embedding"
 EMBEDDED = "class_token", f"{PROJECTION}weight", f"{PROJECTION}bias"
-
-
-def run(module, images, training=False):
-    """Run a module in one of its modes."""
-    module.train(training)
-    with torch.no_grad():
-        return call_for_tensor(module, images.clone()).double().numpy()
-
-
-def equal(one, other):
-    """Are two outputs equal, up to rounding?"""
-    return float(one.shape == other.shape and np.allclose(one, other, rtol=1e-4, atol=1e-5))
 
 
 def gradient_of(module, name):
@@ -231,8 +203,8 @@ def ask_positions(module, shapes, images, seed):
     """Return which positions move the output, and the outputs of changed images."""
     existing = load(module, shapes, seed)
     module.eval()
-    images, side = float_tensor(images), shapes[f"{PROJECTION}weight"][-1]
-    output = call_for_tensor(module, images.clone())
+    images, side = tensor(images), shapes[f"{PROJECTION}weight"][-1]
+    output = call(module, images.clone())
     backward(output)
     moves = gradients_of_positions(module) if output.requires_grad else effects_of_positions(module, images)
     changed = images.clone()
@@ -246,7 +218,7 @@ def read_positions(measured):
     """Return which positions change the output, which one the class token has, and whether patches and images matter."""
     class_token, first, every = measured["moves"]
     own = [equal(class_token, other) for other in (first, every)]
-    own = own if class_token.any() else (1.0, 0.0)  # another check judges a token that does not learn
+    own = own if class_token.any() else (True, False)  # another check judges a token that does not learn
     sizes = np.array([np.linalg.norm(each) for each in measured["each"]])
     before, moved, same = (measured[name] for name in ("before", "moved", "same"))
     return {
@@ -278,8 +250,8 @@ def token_has_dropout(results):
     """Does dropout act on the token that is read?"""
     for evaluated, trained, nothing in results:
         if not equal(evaluated, nothing):
-            return 1 - equal(evaluated, trained)
-    return 1.0  # neither of them is read; another check judges that
+            return not equal(evaluated, trained)
+    return True  # neither of them is read; another check judges that
 
 
 def nearest_factor(factor):
@@ -329,7 +301,7 @@ def read_dropout_of(measured):
 def ask_dropout(cls, shapes, sizes, images, dropout, seed):
     """Return the outputs that show where dropout acts: on the tokens with their positions, and in the encoder."""
     without, module = cls(**sizes), cls(**sizes, dropout=dropout)
-    images = float_tensor(images).repeat(8, 1, 1, 1)
+    images = tensor(images).repeat(8, 1, 1, 1)
     # A module that we cannot fill completely may hold random numbers that we cannot copy.
     all_filled = load(module, shapes, seed)[:-1].all()
     without.load_state_dict(module.state_dict(), strict=False)
@@ -362,7 +334,7 @@ def read_dropout(measured):
     }
     return {
         "evaluation_is_the_same_with_and_without_dropout": np.bool_(all(equal(each, plain) for each in evaluated)),
-        "encoder_has_dropout": np.bool_(1 - equal(*measured["encoder"])),
+        "encoder_has_dropout": np.bool_(not equal(*measured["encoder"])),
         "no_dropout_after_the_encoder": np.bool_(equal(*measured["after_encoder"])),
         "tokens_have_dropout": np.bool_(token_has_dropout(measured["token"])),
         **dropouts,
@@ -383,7 +355,7 @@ def ask_vit(cls, what, images, sizes, seed=0, dropout=0.0):
         existing = load(module, shapes, seed)
         fill(module, branches(sizes["depth"]))
         fill(module, ["position_embedding"], 0.5)
-        output = one_or_nan(existing) * run(module, float_tensor(images))
+        output = one_or_nan(existing) * run(module, tensor(images))
         return {"existing_parameters": existing, "output": output, "shape": np.array(output.shape)}
     ask = {"output": output_of, "positions": ask_positions, "learning": learned_by}[what]
     return ask(module, shapes, images, seed)

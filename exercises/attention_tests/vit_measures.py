@@ -5,11 +5,7 @@ import torch
 from torch import nn
 
 from attention_tests.descent import Descent
-
-
-def float_tensor(array):
-    """Return an array of numbers as a tensor."""
-    return torch.tensor(np.array(array), dtype=torch.get_default_dtype())
+from attention_tests.modules import cut, numbers_of, tensor
 
 
 class ByMode(nn.Module):
@@ -36,16 +32,14 @@ def model_by_mode(shape, classes, seed):
     model[-1].register_forward_hook(note_graph)
     numbers = np.random.default_rng(seed).normal(size=(classes, pixels + 1)) * 10 / pixels**0.5
     with torch.no_grad():
-        model[-1].weight.copy_(float_tensor(numbers[:, 1:]))
-        model[-1].bias.copy_(float_tensor(numbers[:, 0] / 10))
+        model[-1].weight.copy_(tensor(numbers[:, 1:]))
+        model[-1].bias.copy_(tensor(numbers[:, 0] / 10))
     return model
 
 
 def batches_for_test(images, labels, sizes, kind):
-    """Cut images and labels into batches: a list, or a generator, which has no length and can be read once."""
-    sizes = list(map(int, sizes))
-    pairs = list(zip(float_tensor(images).split(sizes), torch.tensor(np.array(labels)).long().split(sizes)))
-    return pairs if kind == "list" else (pair for pair in pairs)
+    """Cut images and labels into batches: a list, or an iterator, which has no length and can be read once."""
+    return cut(images, labels, sizes) if kind == "list" else iter(cut(images, labels, sizes))
 
 
 def overfit_network(train_epoch, images, labels):
@@ -73,26 +67,21 @@ class NotedSteps(Descent):
     def step(self, closure=None):
         """Take a step, and note it."""
         loss = super().step(closure)
-        self.first = parameters_of(self.model) if self.first is None else self.first
+        self.first = numbers_of(self.model) if self.first is None else self.first
         self.steps += self.model.training
         return loss
-
-
-def parameters_of(model):
-    """Return a copy of all parameters in one row."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
 def ask_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
     """Train a small model for an epoch; return its steps, parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
-        return {"scores": overfit_network(train_epoch, float_tensor(images), torch.tensor(np.array(labels)).long())}
+        return {"scores": overfit_network(train_epoch, tensor(images), tensor(labels))}
     model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # the epoch must set the mode itself
     optimizer = NotedSteps(model, rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)
     if what == "means":
         return {"result": result}
-    last = parameters_of(model)
+    last = numbers_of(model)
     noted = {"steps": optimizer.steps, "first": last if optimizer.first is None else optimizer.first, "last": last}
     return noted | {"training": model.training}
 

@@ -199,7 +199,7 @@ def data(rng, sizes, seed, training, channels=2, side=3, classes=4, scale=0.5):
     """Draw images and labels; the model of this seed is right for most labels, so no accuracy is near chance."""
     images = scale * rng.normal(size=(sum(sizes), channels, side, side))
     with torch.no_grad():
-        scores = measures.model_by_mode(images.shape[1:], classes, seed).train(training)(measures.float_tensor(images))
+        scores = measures.model_by_mode(images.shape[1:], classes, seed).train(training)(measures.tensor(images))
     guesses = rng.permutation(np.arange(sum(sizes)) % classes)
     labels = np.where(rng.random(sum(sizes)) < 0.7, scores.argmax(dim=-1).numpy(), guesses)
     return images, labels, np.array(sizes)
