@@ -14,7 +14,6 @@ from attention_tests.repair import BrokenBlock, steps_of_adam
 from conftest import assignment_of, cases_of, lost
 from sample_class import change, fill_in
 from torch import nn
-from wrong_answers import BlockOfUvA, repair_by_another_class
 
 from autograder.checks.encoder.exercises import EXERCISES
 from autograder.grade.execute import execute
@@ -23,26 +22,10 @@ from autograder.imports import ROOT
 from autograder.sandbox.host.limits import Limits
 from solutions import encoder as answers
 
-OWN = {f"M{number}" for number in (*range(90, 123), *range(160, 163))}  # mistakes that this exercise added
-
 
 def lost_in(name: str, function: Callable) -> dict[str, str | None]:
     """Return the stages in which an answer to an exercise loses its point, with the named mistake."""
     return lost(EXERCISES[name], function)
-
-
-def test_own_mutants_pass_every_shape_test() -> None:
-    """Do at least ten mistakes of this exercise give an output of the right shape, and no error?"""
-    keep = set()
-    for name in ("LayerNorm", "FeedForward", "EncoderBlock", "Encoder"):
-        each = EXERCISES[name]
-        arguments = next(case.arguments for _, case in cases_of(each, 0) if case.arguments[0] == "output")
-        right = outcome(each.of_arrays(each.oracle), arguments, ())["arrays"]["output"]
-        for mistake, wrong in each.mistakes().items():
-            got = outcome(each.of_arrays(wrong), arguments, ())
-            if "error" not in got and got["arrays"]["output"].shape == right.shape:
-                keep.add(mistake.split("/")[0])
-    assert len(keep & OWN) >= 10
 
 
 def test_sizes_differ() -> None:
@@ -56,14 +39,13 @@ def test_sizes_differ() -> None:
             assert len(set(numbers)) == len(numbers), (name, case.name, numbers)
 
 
-def test_post_norm_keeps_the_point_for_dropout() -> None:
-    """Is dropout judged independently of the order of norm and sum?"""
-    assert "dropout" not in lost_in("EncoderBlock", BlockOfUvA)
-
-
 def test_repair_that_returns_another_class_gets_nothing() -> None:
     """Does a repair that returns another class get nothing, whatever that class does?"""
-    assert lost_in("repair", repair_by_another_class).keys() == EXERCISES["repair"].stages.keys()
+
+    def repair(block):
+        return answers.EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 8)
+
+    assert lost_in("repair", repair).keys() == EXERCISES["repair"].stages.keys()
 
 
 def test_repair_that_stores_weights_gets_no_point_for_them() -> None:

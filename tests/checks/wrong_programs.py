@@ -1,7 +1,5 @@
 """Wrong versions of the programs of exercise 5 that the catalogue does not name."""
 
-import functools
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -36,22 +34,6 @@ def no_shifts(layer):
         parameter.zero_()
 
 
-class HeadThatDrops(programs.DroppingHead):
-    """Dropout acts at another place, on whole images, or twice."""
-
-    def __init__(self, place, **sizes):
-        super().__init__(**sizes)
-        self.place = place
-
-    def forward(self, tokens):
-        mean, drop = tokens.mean(dim=1), functools.partial(F.dropout, p=self.dropout, training=self.training)
-        if self.place == "logits":
-            return drop(self.linear(mean))
-        if self.place == "images":
-            return self.linear(mean * drop(torch.ones(len(mean), 1)))
-        return self.linear(drop(drop(mean)))
-
-
 class StandardiseWithoutGradients(programs.Standardise):
     """No gradient flows through mean and variance of the batch."""
 
@@ -65,25 +47,10 @@ class StandardiseWithoutGradients(programs.Standardise):
         return (x - mean) / variance.sqrt()
 
 
-class StandardiseThatLearnsAlways(programs.Standardise):
-    """The buffers move in evaluation too."""
-
-    def forward(self, x):
-        result = super().forward(x)
-        if not self.training:
-            self.mean.lerp_(x.mean(dim=0), self.momentum)
-        return result
-
-
 def standardised_in_place(images):
     """Change the given images."""
     images -= images.mean(dim=(1, 2), keepdim=True)
     return images / images.square().mean(dim=(1, 2), keepdim=True).sqrt()
-
-
-def mean_of_the_first(tokens, exists):
-    """Read the first tokens of a text, as if all padding came after them."""
-    return torch.stack([text[:count].mean(dim=0) for text, count in zip(tokens, exists.sum(dim=1).tolist())])
 
 
 def mean_of_texts(logits, labels, exists):
@@ -97,13 +64,7 @@ WRONG = [
     ("initialise", initialised(lambda layer: torch.randn(layer.in_features).expand_as(layer.weight))),
     ("initialise", initialised(drawn_alike)),
     ("initialise", initialised(lambda layer: torch.randn_like(layer.weight), no_shifts)),
-    ("DroppingHead", functools.partial(HeadThatDrops, "logits")),
-    ("DroppingHead", functools.partial(HeadThatDrops, "images")),
-    ("DroppingHead", functools.partial(HeadThatDrops, "twice")),
     ("Standardise", StandardiseWithoutGradients),
-    ("Standardise", StandardiseThatLearnsAlways),
     ("standardise_images", standardised_in_place),
-    ("mean_of_existing", mean_of_the_first),
     ("loss_of_existing", mean_of_texts),
-    ("loss_of_existing", lambda logits, labels, exists: F.cross_entropy(logits.mT, labels, ignore_index=0)),
 ]
