@@ -45,12 +45,6 @@ def test_attention(candidate):
 """
 AS_THE_FIRST = "    assert seen == first, 'not as the first'"
 IGNORANT = {
-    "refuses all": "def test_attention(candidate):\n    raise AssertionError('no')",
-    "accepts all": "def test_attention(candidate):\n    candidate(*torch.ones(3, 1, 1, 2, 2))",
-    "by chance": "def test_attention(candidate):\n    assert random.random() < 0.4",
-    "by a clock": "def test_attention(candidate):\n    assert time.time_ns() // 1000 % 5 < 2",
-    "counts its calls": "calls = 0\ndef test_attention(candidate):\n    global calls\n    calls += 1\n    assert calls > 60",
-    "every other call": "calls = [0]\ndef test_attention(candidate):\n    calls[0] += 1\n    assert calls[0] % 2",
     "the name": "def test_attention(candidate):\n    assert 'attend' in f'{candidate.__name__} {candidate.__closure__}'",
     "the time that it takes": (
         "def test_attention(candidate):\n    begun = time.perf_counter()\n    candidate(*torch.ones(3, 4, 4, 40, 8))\n"
@@ -58,56 +52,16 @@ IGNORANT = {
     ),
     "itself": LOOK + "    assert seen == look(candidate)",
     "a global": f"first = None\n{LOOK}    global first\n    first = first or seen\n{AS_THE_FIRST}",
-    "a list": f"kept = []\n{LOOK}    kept.append(seen)\n    first = kept[0]\n{AS_THE_FIRST}",
-    "a default": LOOK.replace("(candidate):\n    seen", "(candidate, kept=[]):\n    seen")
-    + f"    kept.append(seen)\n    first = kept[0]\n{AS_THE_FIRST}",
-    "an attribute": (
-        f"{LOOK}    first = test_attention.first = getattr(test_attention, 'first', seen)\n{AS_THE_FIRST}"
-    ),
-    "a class": f"class Kept:\n    first = None\n{LOOK}    first = Kept.first = Kept.first or seen\n{AS_THE_FIRST}",
-    "an object": (
-        f"class Kept:\n    pass\nkept = Kept()\n{LOOK}    first = kept.first = getattr(kept, 'first', seen)\n{AS_THE_FIRST}"
-    ),
-    "a closure": (
-        f"def make():\n    first = None\n    def meet(seen):\n        nonlocal first\n        first = first or seen\n"
-        f"        return first\n    return meet\nmeet = make()\n{LOOK}    first = meet(seen)\n{AS_THE_FIRST}"
-    ),
-    "groups": (
-        f"from collections import Counter\ncounts = Counter()\n{LOOK}    counts[seen] += 1\n"
-        "    assert counts[seen] == max(counts.values())"
-    ),
-    "what comes for the first time": f"kept = set()\n{LOOK}    new = seen not in kept\n    kept.add(seen)\n    assert new",
     "a file": (
         f"{LOOK}    open('seen.txt', 'a').write(f'{{seen}}\\n')\n"
         f"    first = eval(open('seen.txt').readline())\n{AS_THE_FIRST}"
-    ),
-    "the environment": f"{LOOK}    first = eval(os.environ.setdefault('FIRST', repr(seen)))\n{AS_THE_FIRST}",
-    "a module": f"{LOOK}    first = torch.first = getattr(torch, 'first', seen)\n{AS_THE_FIRST}",
-    "groups in a module": (
-        f"{LOOK}    counts = sys.modules.setdefault('counts', {{}})\n    counts[seen] = counts.get(seen, 0) + 1\n"
-        "    assert counts[seen] == max(counts.values())"
-    ),
-    "a thread": (
-        "import queue\nasked, told = queue.Queue(), queue.Queue()\ndef remember():\n    first = None\n    while True:\n"
-        "        first = first or asked.get()\n        told.put(first)\n        asked.get() if False else None\n"
-        "        first and asked.get()\n"
-        "threading.Thread(target=remember, daemon=True).start()\n"
-        f"{LOOK}    asked.put(seen)\n    first = told.get(timeout=2)\n{AS_THE_FIRST}"
     ),
     "an error that nobody specified": (
         "def test_attention(candidate):\n    for k in (torch.ones(1, 1, 2, 3), torch.ones(1, 1, 3, 2), torch.ones(1, 2, 2, 2)):\n"
         "        try:\n            candidate(torch.ones(1, 1, 2, 2), k, torch.ones(1, 1, 2, 2))\n"
         "        except ValueError:\n            continue\n        raise AssertionError('no error')"
     ),
-    "an error for a mask that nobody specified": (
-        "def test_attention(candidate):\n    one = torch.ones(2, 3, 4, 4)\n"
-        "    for shape in ((1, 4), (4, 4), (3, 4, 4), (2, 1, 4, 4), (2, 3, 1, 4)):\n"
-        "        try:\n            candidate(one, one, one, torch.ones(shape, dtype=torch.bool))\n"
-        "        except ValueError:\n            continue\n        raise AssertionError('no error')"
-    ),
 }
-
-SOON = ("counts its calls", "a global", "groups", "a file", "groups in a module", "an error that nobody specified")
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +93,7 @@ def points(kernel: Kernel, source: str) -> int:
 
 
 @pytest.mark.usefixtures("one_order")
-@pytest.mark.parametrize("strategy", soon(IGNORANT, *SOON))
-@pytest.mark.few(2)
+@pytest.mark.parametrize("strategy", soon(IGNORANT, "a global", "a file"))
 def test_ignorant_test_gets_nothing(kernel: Kernel, strategy: str) -> None:
     """Does a test that knows nothing of attention get no point, wherever it stores what it has seen?"""
     assert points(kernel, IGNORANT[strategy]) == 0
@@ -149,27 +102,19 @@ def test_ignorant_test_gets_nothing(kernel: Kernel, strategy: str) -> None:
 OURS = (ROOT / "solutions" / "debugging.py").read_text(encoding="utf-8").partition("def test_attention")
 OURS = f"def test_attention{OURS[2]}"
 HONEST = {
-    "as it is": OURS,
-    "prints": OURS.replace("    generator =", "    print('testing', candidate)\n    generator ="),
-    "waits": OURS.replace("    generator =", "    time.sleep(0.02)\n    generator ="),
+    "with every habit": (
+        "import functools\nkept = []\n@functools.lru_cache\ndef sizes():\n    return ((2, 3, 5, 7), (4, 4, 6, 3))\n"
+        "class Tester:\n    count = 0\n    def run(self, candidate):\n        Tester.count += 1\n"
+        "        kept.append(candidate)\n        ours(candidate)\ntester = Tester()\n"
+        + OURS.replace("def test_attention", "def ours")
+        + "\ndef test_attention(candidate):\n    import math, itertools\n    print('testing', candidate)\n"
+        "    time.sleep(0.02)\n    open('log.txt', 'a').write('called')\n"
+        "    assert len(kept) < 99 and sizes()\n    tester.run(candidate)\n"
+    ),
     "a generator of the notebook": OURS.replace("    generator =", "    pass  #").replace(
         "def test_attention", "generator = torch.Generator().manual_seed(0)\n\ndef test_attention"
     ),
     "draws of its own": OURS.replace(", generator=generator", "").replace("    generator =", "    pass  #"),
-    "imports in the test": OURS.replace("    generator =", "    import math, itertools\n    generator ="),
-    "helpers, a cache and a list": (
-        "import functools\nerrors = []\n@functools.lru_cache\ndef sizes():\n    return ((2, 3, 5, 7), (4, 4, 6, 3))\n"
-        + OURS.replace(
-            "    generator =", "    errors.append(0)\n    assert len(errors) < 99 and sizes()\n    generator ="
-        )
-    ),
-    "keeps a file": OURS.replace("    generator =", "    open('log.txt', 'a').write('called')\n    generator ="),
-    "a class": (
-        "class Tester:\n    count = 0\n    def __init__(self):\n        self.kept = []\n    def run(self, candidate):\n"
-        "        Tester.count += 1\n        self.kept.append(candidate)\n        ours(candidate)\ntester = Tester()\n"
-        + OURS.replace("def test_attention", "def ours")
-        + "\ndef test_attention(candidate):\n    tester.run(candidate)\n"
-    ),
     "NumPy": OURS.replace(
         "expected = expected.softmax(-1)",
         "expected = np.exp((expected - expected.amax(-1, keepdim=True)).numpy())\n"
@@ -178,11 +123,10 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("kind", soon(HONEST, "as it is", "draws of its own", "helpers, a cache and a list", "a class"))
-@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", soon(HONEST, "with every habit", "draws of its own"))
 def test_honest_test_keeps_all_points(kernel: Kernel, kind: str) -> None:
     """Does a good test get all points, whatever it uses, draws, keeps or prints?"""
-    assert HONEST[kind] != OURS or kind == "as it is"
+    assert HONEST[kind] != OURS
     assert points(kernel, HONEST[kind]) == len(TEST_ATTENTION.stages)
 
 
