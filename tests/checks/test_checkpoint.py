@@ -177,14 +177,6 @@ def test_read_says_what_is_wrong(kind: str, tmp_path: Path) -> None:
     assert not canary.exists()
 
 
-def test_code_would_run_elsewhere(tmp_path: Path) -> None:
-    """Would the command in these files run if a file were loaded without care?"""
-    canary = tmp_path / "canary"
-    target, arguments = Code(canary).__reduce__()
-    assert target is os.system
-    assert f"touch {canary}" in arguments[0]
-
-
 GOOD_FILES = {
     "a name twice": lambda state: {f"module.{next(iter(state))}": 5} | state,
     "as written": lambda state: state,
@@ -317,11 +309,6 @@ def noisy(state: dict[str, torch.Tensor], share: float) -> dict[str, torch.Tenso
     }
 
 
-def scaled(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Multiply all scores by 3, and add one number to them."""
-    return state | {"head.weight": 3 * state["head.weight"], "head.bias": 3 * state["head.bias"] + 5}
-
-
 def rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Reorder the hidden units of each block, and move a factor from its second norm into the first layer."""
     state = dict(state)
@@ -333,14 +320,6 @@ def rearranged(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         state[block + "linear2.weight"] = state[block + "linear2.weight"][:, order]
         for part in ("weight", "bias"):
             state[f"{block}norm2.{part}"] = 2 * state[f"{block}norm2.{part}"]
-    return state
-
-
-def some_changed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Set the weights of three corner pixels to a large number, and 100 others to 0."""
-    state = {name: value.clone() for name, value in state.items()}
-    state["patch_embedding.projection.weight"][:, 0, 0, :3] += 50
-    state["encoder.blocks.0.linear1.weight"].flatten()[:100] = 0
     return state
 
 
@@ -425,26 +404,14 @@ def trained_on(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 COPIES = {
     "as published": lambda state: state,
-    "half precision": GOOD_FILES["half precision"],
-    "another order": GOOD_FILES["parameters in another order"],
-    "noise of a hundredth": lambda state: noisy(state, 0.01),
+    "constants in rows, one unit edited, channels in another order": lambda state: channels_rearranged(
+        rearranged(constants_in_rows(one_unit_edited(state)))
+    ),
     "noise of a tenth": lambda state: noisy(state, 0.1),
-    "scaled": scaled,
-    "rearranged": rearranged,
-    "some changed": some_changed,
-    "one unit edited": one_unit_edited,
-    "one unit edited, in another order": lambda state: channels_rearranged(rearranged(one_unit_edited(state))),
     "one unit edited, a constant moved, in another order": lambda state: channels_rearranged(
         constant_moved(one_unit_edited(state))
     ),
     "one unit edited, with noise of a hundredth": lambda state: noisy(one_unit_edited(state), 0.01),
-    "channels in another order": channels_rearranged,
-    "a constant moved": constant_moved,
-    "constants in rows": constants_in_rows,
-    "constants in rows, one unit edited": lambda state: constants_in_rows(one_unit_edited(state)),
-    "constants in rows, one unit edited, channels in another order": lambda state: channels_rearranged(
-        rearranged(constants_in_rows(one_unit_edited(state)))
-    ),
     "pruned": pruned,
     "trained on for two steps": trained_on,
 }

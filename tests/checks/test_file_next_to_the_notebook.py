@@ -15,7 +15,7 @@ from test_checkpoint import GOOD, LIMITS, STEPS, random_images, weights
 
 from autograder.checks.vit import checkpoint
 from autograder.checks.vit.checkpoint import HeldOut
-from autograder.course.course import Assignment, Course, Result
+from autograder.course.course import Assignment, Course
 from autograder.course.decisions import Decision, write_decision
 from autograder.files import MAX_FILE
 from autograder.grade.execute import execute
@@ -164,11 +164,6 @@ def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_ou
 
     keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
     assert len(keys) == 3
-
-
-def test_older_results_can_be_read() -> None:
-    """Can a result that was stored before such files existed be read, as a result without files?"""
-    assert Result("ada", NAME, "graded").files == {}
 
 
 # ------------------------------------------------------------------------------------------------------ collecting

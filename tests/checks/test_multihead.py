@@ -54,21 +54,6 @@ def test_what_one_output_does_not_show_costs_one_point(name: str, words: dict, s
     assert mistake in ("", found[stage])
 
 
-@pytest.mark.parametrize(
-    ("name", "function"),
-    [
-        ("matmul", lambda a, b: torch.from_numpy(a.detach().numpy() @ b.detach().numpy())),
-        ("split_heads", lambda x, h: answers.split_heads(x.data, h)),
-        ("merge_heads", lambda x: torch.tensor(answers.merge_heads(x).tolist())),
-    ],
-)
-def test_result_without_a_gradient_loses_its_last_stage(name: str, function: Callable) -> None:
-    """Does a function whose result has no gradient, for example after detach, lose one point with the reason?"""
-    found = EXERCISES[name].failures(function, 0)
-    assert found.keys() == {[*EXERCISES[name].stages][-1]}
-    assert all("no gradient flows through the result" in str(error) for error in found.values())
-
-
 def test_attend_that_checks_masks_of_pairs_alone_loses_one_point() -> None:
     """Is it noticed that an image whose mask hides every key causes no error?"""
 
