@@ -15,8 +15,7 @@ from sample_class import BONUS
 
 from autograder.cells import points_of
 from autograder.imports import ROOT
-from autograder.judge import catalogue
-from autograder.judge.exercise import Exercise, exercises_of, right_answers_of, seeded
+from autograder.judge.exercise import Exercise, exercises_of, seeded
 from autograder.judge.mistake import changed_answer, mistake_of
 from autograder.judge.mutations import mutations_of
 from solutions import encoder, multihead
@@ -44,36 +43,6 @@ def said_of(name: str, each: Exercise, function) -> AssertionError | None:
     except AssertionError as error:
         return error
     return None
-
-
-@pytest.mark.parametrize(("name", "each"), EACH)
-@pytest.mark.few(10)
-def test_visible_test_passes_right_answers(name: str, each: Exercise) -> None:
-    """Does the visible test pass every right answer, however it is written?"""
-    for label, function in right_answers_of(ALL[name])[each.name].items():
-        assert said_of(name, each, function) is None, label
-
-
-# Another test covers exercise 1 in more detail; tests of a whole model take seconds.
-@pytest.mark.parametrize(
-    ("name", "each"),
-    [
-        pytest.param(*param.values, id=param.id, marks=() if param.values[0] == "2_multihead" else pytest.mark.deep)
-        for param in EACH
-        if param.values[0] != "1_attention"
-    ],
-)
-def test_visible_test_names_mistakes(name: str, each: Exercise) -> None:
-    """Is every known mistake named, except those that need other inputs?"""
-    unnamed = []
-    for mistake, function in each.mistakes().items():
-        number, error = mistake.split("/")[0], said_of(name, each, function)
-        if error is None or error.mistake is None:
-            unnamed.append(number)
-        else:
-            assert error.mistake == number
-        assert error is None or catalogue.MESSAGES[number] in str(error)
-    assert set(unnamed) <= {number for numbers in each.untried.values() for number in numbers}
 
 
 QUICK = ("1_attention", "2_multihead")
