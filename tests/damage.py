@@ -2,16 +2,13 @@
 
 import ast
 import gzip
-import io
 import json
 import re
-import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import hypothesis.strategies as st
 import nbformat
 from conftest import ALL, assignment_of
 from nbformat import NotebookNode
@@ -36,43 +33,13 @@ class Work:
     cells: Cells
     words: dict[str, str]  # by a cell's name, the student's word in it that must not be lost
     encode: Callable[[str], bytes] = str.encode
-    wrap: Callable[[dict[str, Any]], str] = field(default=lambda notebook: json.dumps(notebook, ensure_ascii=False))
-    name: str = ""  # name of the file; by default the released name
-    folders: str = ""  # folders that hold it
-    other: bytes = b""  # another notebook next to it
-    differs: bool = False  # whether the other notebook holds another answer
-    other_files: dict[str, bytes] = field(default_factory=dict)  # files that are no notebooks
-    archive: str = ""  # kind of archive that holds everything
-    collected: bool = False  # whether the submission comes in a download instead of a folder in submitted/
+    wrap: Callable[[dict[str, Any]], str] = lambda notebook: json.dumps(notebook, ensure_ascii=False)
 
     @property
     def data(self) -> bytes:
         """The notebook's file."""
         notebook = {"cells": self.cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         return self.encode(self.wrap(notebook))
-
-    @property
-    def notebooks(self) -> dict[str, bytes]:
-        """The submitted notebooks, by path."""
-        usual = f"{assignment_of(self.assignment).notebook}.ipynb"
-        name = self.name or usual
-        other = usual if name != usual else f"Copy of {usual}"
-        return {f"{self.folders}{name}": self.data} | ({f"{self.folders}{other}": self.other} if self.other else {})
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """The submitted files, by path."""
-        files = self.notebooks | self.other_files
-        return {self.archive: packed(files)} if self.archive else files
-
-
-def packed(files: dict[str, bytes]) -> bytes:
-    """Return a zip archive of files."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
 
 
 def solved(name: str) -> Work:
@@ -115,7 +82,7 @@ def new(source: str, kind: str = "code") -> dict[str, Any]:
 
 def is_written(cell: dict[str, Any], work: Work) -> bool:
     """Whether a cell holds a written answer."""
-    return cell["cell_type"] == "markdown" and any(word in cell["source"] for word in work.words.values())
+    return cell["cell_type"] == "markdown" and holds_answer(cell, work)
 
 
 def merge(work: Work, place: int, how: int) -> None:
@@ -128,18 +95,6 @@ def merge(work: Work, place: int, how: int) -> None:
         one, other = cells[i], cells[i + 1]
         kept = (one, other)[how % 2]
         cells[i : i + 2] = [kept | {"source": f"{one['source']}\n\n{other['source']}"}]
-
-
-def split(work: Work, place: int, how: int) -> None:
-    """Press Ctrl-Shift-Minus in an answer: the cell splits at one of its lines."""
-    cells = [i for i, cell in enumerate(work.cells) if holds_answer(cell, work)]
-    if cells:
-        i = cells[place % len(cells)]
-        cell = work.cells[i]
-        lines = cell["source"].split("\n")
-        at = how % len(lines)
-        parts = "\n".join(lines[:at]), "\n".join(lines[at:])
-        work.cells[i : i + 1] = [cell | {"source": parts[0]}, new(parts[1], cell["cell_type"])]
 
 
 def move(work: Work, place: int, how: int) -> None:
@@ -156,7 +111,7 @@ def copy(work: Work, place: int, how: int) -> None:
 
 def delete(work: Work, place: int, how: int) -> None:
     """Delete a cell without an answer."""
-    others = [i for i, cell in enumerate(work.cells) if not (holds_answer(cell, work) or begins_answer(cell, work))]
+    others = [i for i, cell in enumerate(work.cells) if not holds_answer(cell, work)]
     if others:
         del work.cells[others[place % len(others)]]
 
@@ -202,17 +157,12 @@ def repeat_helper(work: Work, place: int, how: int) -> None:
 
 
 def holds_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer, or the second half of one."""
+    """Whether a cell holds an answer."""
     return any(word in cell["source"] for word in work.words.values())
 
 
-def is_half(cell: dict[str, Any]) -> bool:
-    """Whether a cell continues a split function."""
-    return cell["id"].startswith("own") and cell["source"].lstrip("\n")[:1] == " "
-
-
 def begins_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell holds an answer, or the first half of one."""
+    """Whether a cell defines an answer, and not as an experiment."""
     names = "|".join(work.words)
     return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
 
@@ -220,9 +170,9 @@ def begins_answer(cell: dict[str, Any], work: Work) -> bool:
 def all_in_one(work: Work, place: int, how: int) -> None:
     """Keep all functions in one cell: the first one's, the last one's, or an own cell after the set-up."""
     code = [cell for cell in work.cells if cell["cell_type"] == "code"]
-    code = [cell for cell in code if begins_answer(cell, work) or is_half(cell)]
+    code = [cell for cell in code if begins_answer(cell, work)]
     if len(code) > 1:
-        together = "".join(("\n" if is_half(cell) else "\n\n\n") + cell["source"] for cell in code).strip()
+        together = "\n\n\n".join(cell["source"] for cell in code)
         host = code[-(how % 2)]
         host["source"] = together
         gone = [id(cell) for cell in code if cell is not host]
@@ -311,74 +261,10 @@ def reformat(work: Work, place: int, how: int) -> None:
     work.wrap = wrap
 
 
-def rename(work: Work, place: int, how: int) -> None:
-    """Give the file another name."""
-    stem = assignment_of(work.assignment).notebook
-    names = (
-        "{} (1).ipynb",
-        "Copy of {}.ipynb",
-        "{}-Copy1.ipynb",
-        "{}.ipynb.txt",
-        "{}.json",
-        "{}.IPYNB",
-        "my homework.ipynb",
-    )
-    work.name = names[how % len(names)].format(stem)
-
-
-def nest(work: Work, place: int, how: int) -> None:
-    """Put the file into folders."""
-    work.folders = ("work/", f"exercises/{work.assignment}/", "a/b/c/", "Übung 1/", "1_attention/2_multihead/")[how % 5]
-
-
-def add_other_files(work: Work, place: int, how: int) -> None:
-    """Add other files to the submission."""
-    name = ("attention.pdf", "answers.py", "figure.png", "notes/readme.txt", "old.zip")[how % 5]
-    work.other_files[name] = packed({"a.txt": b"a"}) if name == "old.zip" else b"%PDF-1.4"
-
-
-def submit_blank_too(work: Work, place: int, how: int) -> None:
-    """Add the released notebook to the submission."""
-    work.other, work.differs = released(work.assignment), False
-    if how % 2:
-        rename(work, place, how)
-
-
-def submit_another_too(work: Work, place: int, how: int) -> None:
-    """Add another solved notebook, with another word in one answer, or with one answer less."""
-    cells, words = solved_cells(work.assignment)
-    notebook = {"cells": json.loads(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    word = list(words.values())[place % len(words)]
-    work.differs = how % 2 == 0
-    for cell in notebook["cells"]:
-        if word in cell["source"]:
-            blank = next(each for each in assignment_of(work.assignment).release.cells if each.id == cell["id"])
-            cell["source"] = cell["source"].replace(word, "another") if work.differs else blank.source
-    work.other = json.dumps(notebook).encode()
-
-
-def pack(work: Work, place: int, how: int) -> None:
-    """Pack the whole submission into an archive."""
-    work.archive = ("submission.zip", "attention.zip", "work/all.zip")[how % 3]
-
-
-def download(work: Work, place: int, how: int) -> None:
-    """Let the submission come in a download of a learning platform."""
-    work.collected = True
-
-
-@cache
-def released(name: str) -> bytes:
-    """Return a notebook as released."""
-    return nbformat.writes(assignment_of(name).release).encode()
-
-
 CHANGES = [
-    merge, split, move, copy, delete, retype, strip, scratch, repeat_helper, all_in_one, picture, write_elsewhere, conflict,
-    encode, reformat, rename, nest, add_other_files, submit_blank_too, submit_another_too, pack, download,
+    merge, move, copy, delete, retype, strip, scratch, repeat_helper, all_in_one, picture, write_elsewhere, conflict,
+    encode, reformat,
 ]  # fmt: skip
-NUMBERS = st.integers(0, 10**6)
-CHANGED = st.lists(st.tuples(st.sampled_from(CHANGES), NUMBERS, NUMBERS), min_size=1, max_size=3)
 
 
 def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> Work:
@@ -427,13 +313,22 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def arrives(repaired: Repaired, work: Work) -> list[str]:
-    """List the work that does not arrive: code that reaches no test, and written answers that nobody would read."""
+    """List the work that does not arrive: code that reaches no test, and written answers that nobody would read.
+
+    Fail if no person is asked about it, or if a word of the student is lost.
+    """
     right = wanted(work.assignment)
     seen = reaching(repaired.notebook)
     lost = [name for name in right if seen.get(name) != right[name]]
     for cell in repaired.notebook.cells:
         if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
             lost.append(grade_id(cell))
+    nbformat.validate(repaired.notebook)
+    if not any(EXPERIMENT in cell["source"] for cell in work.cells):  # about such a cell, a test that fails asks
+        asked = "\n".join(repaired.questions)
+        assert [each for each in lost if each not in asked] == [], (lost, repaired.receipt, repaired.questions)
+    kept = nbformat.writes(repaired.notebook) + "\n".join(repaired.receipt)
+    assert [word for word in work.words.values() if word not in kept] == []
     return lost
 
 

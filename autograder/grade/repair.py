@@ -14,7 +14,6 @@ from nbformat import NotebookNode
 
 from autograder.cells import is_locked, is_test
 from autograder.files import Unreadable
-from autograder.grade.halves import join_halves
 from autograder.grade.texts import Item, place_texts
 from autograder.notebooks import Cell, read_notebook
 from autograder.recognition import (
@@ -119,7 +118,7 @@ class _Work:
         texts = {cell.source.strip() for cell in release.cells}
         self.earlier = {_key(text) for text in earlier - texts}
         self.known = {_key(text) for text in texts | earlier}
-        self.cells = self._split_texts(join_halves(cells, texts | earlier, receipt, questions))
+        self.cells = self._split_texts(cells)
         self.keys = [_key(cell.source) for cell in self.cells]
         self.mine = [key != "" and not self._is_ours(index) for index, key in enumerate(self.keys)]
         # A released cell holds no definition by the student.

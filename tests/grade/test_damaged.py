@@ -1,103 +1,31 @@
 """Does honest work arrive, whatever editors, systems and people do to a notebook, and is any other file refused?"""
 
 import json
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import nbformat
 import pytest
-from conftest import ALL, SEED, assignment_of, repaired
-from damage import (
-    CHANGED,
-    Work,
-    all_in_one,
-    arrives,
-    changed,
-    copy,
-    encode,
-    merge,
-    move,
-    others_of,
-    packed,
-    picture,
-    reformat,
-    released,
-    repeat_helper,
-    scratch,
-    split,
-    strip,
-)
+from conftest import SEED, assignment_of, repaired
+from damage import all_in_one, changed, encode, merge, move, picture, reformat, scratch, strip
 from fuzzing import EXAMPLES, fuzz
 from nbformat import NotebookNode
 
 from autograder.cells import is_grade, is_locked, is_test
-from autograder.course.course import Assignment, Course
-from autograder.course.submissions import Submission
+from autograder.course.course import Assignment
 from autograder.files import Unreadable
-from autograder.grade.halves import join_halves
 from autograder.grade.job import grade_one
-from autograder.grade.repair import repair_notebook
 from autograder.grade.task import Job, Task
-from autograder.lms.collect import collect
-from autograder.notebooks import Cell
-
-
-def arrived(work: Work, course: Course) -> Submission:
-    """Return what the grader reads of a submission."""
-    assignment = assignment_of(work.assignment)
-    if work.collected:
-        place = course.root / "download.zip"
-        place.write_bytes(packed({f"ada/{path}": data for path, data in work.files.items()}))
-        collect(course, assignment, [place])
-    else:
-        for path, data in work.files.items():
-            place = course.submission_folder("ada", assignment.name) / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-    return course.read_submission("ada", assignment)
-
-
-def check(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> None:
-    """Check that the work of a changed notebook arrives, or that a person is asked. Check that no word is lost."""
-    work, assignment = changed(name, changes), assignment_of(name)
-    with tempfile.TemporaryDirectory() as folder:
-        submission = arrived(work, Course(Path(folder)))
-    if work.differs or submission.data != work.data:
-        (question,) = submission.questions
-        assert all(Path(file).name in question for file in work.notebooks), question
-        return
-    if work.other in (b"", released(name)):
-        assert submission.questions == []
-    repaired = repair_notebook(work.data, assignment.instructor, assignment.release, others_of(name), name)
-    nbformat.validate(repaired.notebook)
-    lost = arrives(repaired, work)
-    asked = "\n".join(repaired.questions)
-    assert [each for each in lost if each not in asked] == [], (lost, repaired.receipt, repaired.questions)
-    kept = nbformat.writes(repaired.notebook) + "\n".join(repaired.receipt)
-    assert [word for word in work.words.values() if word not in kept] == []
-
-
-@EXAMPLES
-def test_work_arrives_or_a_person_is_asked(examples: int) -> None:
-    """After a change, does each answer reach its tests or its reader, and is no word of the student lost?"""
-    fuzz(examples, st.tuples(st.sampled_from(sorted(ALL)), CHANGED), lambda drawn: check(*drawn))
-
 
 # ---------------------------------------------------------------------------------------- the same points
 
 # Assignment, and the change of its solved notebook: what, where, and how.
 CASES = {
-    "halves with a cell between": ("1_attention", [(split, 1, 12), (scratch, 10, 2)]),
-    "a helper above a half": ("1_attention", [(repeat_helper, 1, 0), (split, 1, 30)]),
     "all in the last cell": ("1_attention", [(strip, 0, 0), (all_in_one, 0, 1)]),
     "an import that fails": ("1_attention", [(scratch, 0, 4), (picture, 0, 1)]),
     "an experiment at the end": ("1_attention", [(strip, 0, 0), (scratch, 0, 3)]),
     "merged, in an old format": ("2_multihead", [(merge, 7, 1), (reformat, 0, 0)]),
     "moved and packed": ("2_multihead", [(move, 9, 3), (encode, 0, 4)]),
-    "parts of three": ("2_multihead", [(split, 3, 6), (split, 3, 4), (copy, 3, 9)]),
 }
 
 
@@ -116,63 +44,6 @@ def test_a_changed_notebook_keeps_its_points(case: str) -> None:
     wrong = {cell.id for cell in visible if any(output.output_type == "error" for output in cell.outputs)}
     tests = sorted((cell.id for cell in visible), key=len)  # attention_backward_keys is none of attention's tests
     assert wrong == {[test for test in tests if f"test_{each}".startswith(f"{test}_")][-1] for each in failed}
-
-
-# -------------------------------------------------------------------------------------- functions in parts
-
-HEAD, TAIL = 'def double(x):\n    """Double it.', '    Fast.\n    """\n    return 2 * x'
-OPEN, REST = "def double(x):\n    y = 2 * x", "    return y"
-CLASS, METHOD = "class Twice:\n    size = 2", "    def forward(self, x):\n        return 2 * x"
-OTHER = "def other():\n    return 0"
-JOINED = {
-    "next to each other": ([HEAD, TAIL], [f"{HEAD}\n{TAIL}"]),
-    "another cell between": ([HEAD, OTHER, TAIL], [f"{HEAD}\n{TAIL}", OTHER]),
-    "a body that goes on": ([OPEN, REST, OTHER], [f"{OPEN}\n{REST}", OTHER]),
-    "a class": ([CLASS, METHOD], [f"{CLASS}\n{METHOD}"]),
-    "the head of a method": (
-        ["class Twice:\n    size = 2\n\n    def forward(self, x):", "        return 2 * x"],
-        ["class Twice:\n    size = 2\n\n    def forward(self, x):\n        return 2 * x"],
-    ),
-    "another function below the second half": ([HEAD, f"{TAIL}\n{OTHER}"], [f"{HEAD}\n{TAIL}\n{OTHER}"]),
-    "a class in three pieces": (
-        [CLASS, "    name = 'twice'\n\n    def forward(self, x):", "        return 2 * x"],
-        [f"{CLASS}\n    name = 'twice'\n\n    def forward(self, x):\n        return 2 * x"],
-    ),
-    "three pieces": ([HEAD, "    Fast.", TAIL], [f"{HEAD}\n    Fast.\n{TAIL}"]),
-    "the end of a signature between": (
-        ["def double(\n    x", "):", "    return 2 * x"],
-        ["def double(\n    x\n):\n    return 2 * x"],
-    ),
-    "a function that ended between": ([OPEN, OTHER, REST], [f"{OPEN}\n{REST}", OTHER]),
-    "a comment between": ([OPEN, "    # and back", REST], [f"{OPEN}\n{REST}", "    # and back"]),
-    "nothing was split": ([OTHER, "x = 3", "double(2"], [OTHER, "x = 3", "double(2"]),
-    "a common error": (["    x = 3", "other(", "def double(x:\n    return x"],) * 2,
-}
-ALONE = {
-    "no beginning": [OTHER, "    return y"],
-    "second half first": [TAIL, OTHER, HEAD],
-    "a copy of a half": [HEAD, TAIL, TAIL],
-}
-
-
-def joined(sources: list[str]) -> tuple[list[str], list[str]]:
-    """Return the sources of the cells after joining, and the questions."""
-    questions: list[str] = []
-    cells = join_halves([Cell("code", source) for source in sources], set(), [], questions)
-    return [cell.source for cell in cells], questions
-
-
-@pytest.mark.parametrize("case", JOINED)
-def test_halves_are_joined(case: str) -> None:
-    """Is the function complete again in the cell where it begins, and is everything else unchanged?"""
-    sources, wanted = JOINED[case]
-    assert joined(sources) == (wanted, [])
-
-
-@pytest.mark.parametrize("case", ALONE)
-def test_half_without_its_beginning_is_a_question(case: str) -> None:
-    """Is a person asked about a half that continues no cell before it?"""
-    assert len(joined(ALONE[case])[1]) == 1
 
 
 # ------------------------------------------------------------------------------------------------- any file
