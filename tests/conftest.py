@@ -61,6 +61,7 @@ EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SOON = False  # does this run leave the deep tests out, as `make test` does?
 FOLLOWED = pytest.mark.skipif(CRASHES, reason="this Python would crash, so that no closure is followed")
 SEED = 11  # seed of the hidden checks' inputs in every graded class
+LIMITS = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: a cell of the sample class never ends
 
 
 def soon(values: Iterable[Any], *named: Any) -> list[Any]:
@@ -90,7 +91,6 @@ LONG = (
     "student_version",
     "confined",
     "instructors",
-    "samples",
     "recording",
 )
 
@@ -260,8 +260,7 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
             attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
             sample_class.submit(graded, "zoe", attack)
             calls = []
-            limits = Limits(cell_seconds=3.0, call_seconds=1.0)  # less than by default: one cell never ends
-            options = dict(seed=SEED, workers=two_workers, limits=limits, progress=lambda *call: calls.append(call))
+            options = dict(seed=SEED, workers=two_workers, limits=LIMITS, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)
             told.write_text(json.dumps([[asdict(result) for result in results], calls]), encoding="utf-8")
     results, calls = json.loads(told.read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,13 +32,14 @@ sys.path[:0] = [
 ]
 
 from bs4 import BeautifulSoup
-from conftest import ALL, assignment_of
+from conftest import ALL, LIMITS, NAME, SEED, assignment_of
 from damage import CHANGES, arrives, changed, others_of
 from golden.differences import FOLDER, NUMBER
 from golden.said import RECORD
+from sample_class import CLASSES, write_class
 from test_visible_tests import said_of
 
-from autograder.course.course import Course
+from autograder.course.course import Course, Result
 from autograder.files import Unreadable, write_atomically
 from autograder.grade.grade import grade
 from autograder.grade.repair import OtherAssignment, repair_notebook
@@ -46,6 +47,7 @@ from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 from autograder.judge.line_measure import mutations_with_lines, the_same_on_each_machine
 from autograder.report.feedback import write_feedback
+from autograder.sandbox.host.limits import Limits
 
 SEEDS, MUTATIONS, NOTEBOOKS = (0, 1), 40, 2000
 
@@ -101,24 +103,28 @@ def _line(*parts: str) -> str:
 
 def classes() -> Iterator[str]:
     """Yield the results of the sample classes, and what their feedback says above the notebook."""
-    from sample_class import CLASSES, write_class
-
     with tempfile.TemporaryDirectory() as folder:
         for name in CLASSES:
-            course, assignment = Course(Path(folder) / name), assignment_of(name)
+            course = Course(Path(folder) / name)
             write_class(course.root, name)
-            results = grade(course, assignment, seed=SEEDS[0])
-            write_feedback(course, assignment, results)
-            for result in sorted(results, key=lambda each: each.student):
-                yield _line(name, result.student, result.state, result.why)
-                yield from (_line(name, result.student, "receipt", text) for text in result.receipt)
-                yield from (_line(name, result.student, "question", text) for text in result.questions)
-                for check in result.checks:
-                    yield _line(name, result.student, check["name"], str(check["passed"]), check["message"])
-                page = course.feedback_page(result.student, assignment)
-                if page.exists():
-                    soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
-                    yield _line(name, result.student, "feedback", " ".join(soup.find(class_="verdict").text.split()))
+            # The class that other tests share is as they grade it.
+            seed, limits = (SEED, LIMITS) if name == NAME else (SEEDS[0], Limits())
+            yield from lines_of(course, name, grade(course, assignment_of(name), seed=seed, limits=limits))
+
+
+def lines_of(course: Course, name: str, results: Iterable[Result]) -> Iterator[str]:
+    """Yield the results of a class, and what its feedback says above the notebook."""
+    write_feedback(course, assignment_of(name), results)
+    for result in sorted(results, key=lambda each: each.student):
+        yield _line(name, result.student, result.state, result.why)
+        yield from (_line(name, result.student, "receipt", text) for text in result.receipt)
+        yield from (_line(name, result.student, "question", text) for text in result.questions)
+        for check in result.checks:
+            yield _line(name, result.student, check["name"], str(check["passed"]), check["message"])
+        page = course.feedback_page(result.student, assignment_of(name))
+        if page.exists():
+            soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+            yield _line(name, result.student, "feedback", " ".join(soup.find(class_="verdict").text.split()))
 
 
 # ---------------------------------------------------------------------------------------------------------- damaged
