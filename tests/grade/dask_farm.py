@@ -13,6 +13,7 @@ from types import ModuleType
 
 import psutil
 
+Manner = Callable[[ModuleType], None]  # makes a worker differ from others
 FORKS = multiprocessing.get_context("forkserver")  # the grader's own pool uses a fork server too
 FORKS.set_forkserver_preload(
     [
@@ -24,7 +25,7 @@ FORKS.set_forkserver_preload(
 )
 
 
-def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], None] | None) -> None:
+def run_worker(options: list[str], folder: Path, manner: Manner | None) -> None:
     """Run a worker that logs each submission that it begins; `manner` makes it differ from the other workers."""
     from distributed.cli import dask_worker
 
@@ -48,42 +49,43 @@ def run_worker(options: list[str], folder: Path, manner: Callable[[ModuleType], 
     dask_worker.main([*options, "--no-nanny", "--no-dashboard", "--memory-limit", "0"])
 
 
-class Manner:
-    """How a worker differs from others. The object can be pickled, because another process receives it."""
-
-    def __init__(self, what: str, value: object = None) -> None:
-        self.what, self.value = what, value
-
-    def __call__(self, cluster: ModuleType) -> None:
-        getattr(self, self.what)(cluster)
-
-    def other_version(self, cluster: ModuleType) -> None:
-        of = cluster.version
-        cluster.version = lambda name: "1.0" if name == "numpy" else of(name)
-
-    def without_bubblewrap(self, cluster: ModuleType) -> None:
-        os.environ["PATH"] = str(self.value)
-
-    def ends_in_the_middle(self, cluster: ModuleType) -> None:
-        cluster.grade_one = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
-
-    def waits_for(self, cluster: ModuleType) -> None:
-        """Do the work only after a file exists."""
-        grade_one = cluster.grade_one
-        cluster.grade_one = lambda *arguments: (wait_for(Path(self.value).exists), grade_one(*arguments))[1]
-
-    def waits_for_submission(self, cluster: ModuleType) -> None:
-        """Do no work: wait for the file that the submission names, and return the number of the process."""
-        done = {"state": "graded", "process": os.getpid()}
-        cluster.grade_one = lambda task, job: (wait_for(Path(os.fsdecode(job.data)).exists), done)[1]
-
-
 def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+# How a worker differs from others
+
+
+def other_version(cluster: ModuleType) -> None:
+    """Have another version of NumPy."""
+    of = cluster.version
+    cluster.version = lambda name: "1.0" if name == "numpy" else of(name)
+
+
+def without_bubblewrap(cluster: ModuleType) -> None:
+    """Find no program."""
+    os.environ["PATH"] = ""
+
+
+def ends_in_the_middle(cluster: ModuleType) -> None:
+    """End with the first submission."""
+    cluster.grade_one = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+
+
+def waits_for(path: Path, cluster: ModuleType) -> None:
+    """Do the work only after a file exists."""
+    grade_one = cluster.grade_one
+    cluster.grade_one = lambda *arguments: (wait_for(path.exists), grade_one(*arguments))[1]
+
+
+def waits_for_submission(cluster: ModuleType) -> None:
+    """Do no work: wait for the file that the submission names, and return the number of the process."""
+    done = {"state": "graded", "process": os.getpid()}
+    cluster.grade_one = lambda task, job: (wait_for(Path(os.fsdecode(job.data)).exists), done)[1]
 
 
 class Worker:
@@ -94,7 +96,6 @@ class Worker:
         folder.mkdir()
         self.process = FORKS.Process(target=run_worker, args=(options, folder, manner), daemon=True)
         self.process.start()
-        self.pid = self.process.pid
 
     @property
     def begun(self) -> int:
@@ -107,12 +108,9 @@ class Worker:
         path = self.folder / "log"
         return path.exists() and "Registered to" in path.read_text()
 
-    def kill(self, kind: int) -> None:
-        os.kill(self.pid, kind)
-
     def family(self) -> list[psutil.Process]:
         """Return the processes of the worker's sandboxes."""
-        return psutil.Process(self.pid).children(recursive=True)
+        return psutil.Process(self.process.pid).children(recursive=True)
 
 
 class Farm:
@@ -141,10 +139,10 @@ class Farm:
         self.scheduler.kill()
         self.scheduler.wait()
 
-    def start(self, *options: str, manner: Manner | None = None, threads: int = 1) -> Worker:
+    def start(self, manner: Manner | None = None, threads: int = 1) -> Worker:
         """Start a worker."""
         folder = self.folder / f"worker{len(self.workers)}"
-        arguments = [self.address, "--nthreads", str(threads), "--name", folder.name, *options]
+        arguments = [self.address, "--nthreads", str(threads), "--name", folder.name]
         arguments += ["--local-directory", str(folder)]
         self.workers.append(Worker(arguments, folder, manner))
         return self.workers[-1]
