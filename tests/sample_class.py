@@ -45,11 +45,6 @@ def fill_in(release: NotebookNode, instructor: NotebookNode, bonus: bool = False
     return notebook
 
 
-def duplicate(notebook: NotebookNode) -> None:
-    """Duplicate every cell, with its id."""
-    notebook.cells = [nbformat.from_dict(cell) for cell in notebook.cells for _ in range(2)]
-
-
 def submit(course: Path, student: str, notebook: NotebookNode | str, assignment: str = ASSIGNMENT) -> Path:
     """Write a notebook, or a text instead, where students submit. nbformat.write would repair a torn notebook."""
     path = course / "submitted" / student / assignment / f"{assignment.partition('_')[2]}.ipynb"

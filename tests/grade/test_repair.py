@@ -10,7 +10,7 @@ import pytest
 from conftest import EXERCISES
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
-from sample_class import answer, duplicate, strip_cells
+from sample_class import answer
 
 from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
@@ -70,12 +70,6 @@ def move_answers_to_the_end(notebook: NotebookNode) -> None:
         cell.source = STUB.sub("    # YOUR CODE HERE\\n    raise NotImplementedError()", cell.source)
 
 
-def strip_ids(notebook: NotebookNode) -> None:
-    """Remove ids and metadata, the notebook's too."""
-    notebook.metadata = {}
-    strip_cells(notebook)
-
-
 def swap_ids(notebook: NotebookNode) -> None:
     """Swap the ids of two answers."""
     one, other = notebook.cells[place(notebook, "softmax")], notebook.cells[place(notebook, "attention")]
@@ -110,8 +104,6 @@ def many_cells(notebook: NotebookNode) -> None:
 
 
 KEEPS_ALL: dict[str, tuple[Callable[[NotebookNode], None], str]] = {
-    "duplicated": (duplicate, "copies"),
-    "stripped ids": (strip_ids, "The cell why_scale was empty or missing; the text below its question was taken."),
     "older answers": (
         duplicate_with_an_older_answer,
         "There were 3 cells softmax; the last changed one was taken.",

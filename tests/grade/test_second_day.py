@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from conftest import assignment_of
-from sample_class import fill_in, submit
+from sample_class import both, fill_in, submit
 
 from autograder.course.course import Course
 from autograder.files import write_atomically
@@ -36,28 +36,18 @@ def write(name: str, text: str) -> Callable[[Path], None]:
     return lambda root: write_atomically(root / name, text)
 
 
-def several(*changes: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Return a change of a course that makes several changes."""
-
-    def change(root: Path) -> None:
-        for each in changes:
-            each(root)
-
-    return change
-
-
 OF_ADA = f"submitted/ada/{NAME}/timestamp.txt"
-PENALTIES = several(write("one_a_day.py", PLUGIN), write("nbgrader_config.py", CONFIG))
+PENALTIES = both(write("one_a_day.py", PLUGIN), write("nbgrader_config.py", CONFIG))
 # What is there at the first grading, and what changes then.
 CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
     "an earlier time": (write(OF_ADA, "2026-11-05 12:00:00 UTC"), write(OF_ADA, "2026-11-02 12:00:00 UTC")),
     "a later time": (write(OF_ADA, "2026-11-02 12:00:00 UTC"), write(OF_ADA, "2026-11-07 13:00:00 UTC")),
-    "a time at last": (several(), write(OF_ADA, "2026-11-07 13:00:00 UTC")),
+    "a time at last": (both(), write(OF_ADA, "2026-11-07 13:00:00 UTC")),
     "a due date": (write(OF_ADA, "2026-11-05 12:00:00 UTC"), write("course.toml", DUE.format(day="01"))),
     "no penalties": (write(OF_ADA, "2026-11-05 12:00:00 UTC"), write("one_a_day.py", PLUGIN.replace("return 1 +", "return 0 *"))),
     "no time any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), lambda root: (root / OF_ADA).unlink()),
     "no plugin any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), write("nbgrader_config.py", "c = get_config()\n")),
-    "a roster": (several(), write("roster.csv", "id,first_name,last_name\nada,Ada,Lovelace\nben,Ben,Doe\ncai,Cai,Roe\n")),
+    "a roster": (both(), write("roster.csv", "id,first_name,last_name\nada,Ada,Lovelace\nben,Ben,Doe\ncai,Cai,Roe\n")),
 }  # fmt: skip
 
 
