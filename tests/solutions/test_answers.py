@@ -1,0 +1,118 @@
+"""Are the answers right? The oracles of the hidden tests, such as PyTorch's own layers, say so; the rest is asked here."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from attention_tests.repair import BrokenBlock
+from conftest import ALL, FIRST_SEED_SOON, lost
+from torch import nn
+
+from autograder.judge.exercise import Exercise, exercises_of
+from solutions import attention, encoder, multihead, vit
+
+EXERCISES = [pytest.param(each, id=each.name) for stem in ALL.values() for each in exercises_of(stem).values()]
+
+
+@pytest.mark.parametrize("each", EXERCISES)
+def test_answer_loses_no_point(each: Exercise) -> None:
+    """Does the answer agree with its oracle, which shares nothing with it, in every case of the hidden tests?"""
+    assert lost(each, getattr(each.answers, each.name)) == {}
+
+
+HIDES_ALL = torch.tensor([[True, False], [False, False], [False, False]])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (attention.attention, [np.ones((4, 3)), np.ones((5, 6)), np.ones((5, 7))], r"width 3\b.*\b6\b.*equal"),
+        (
+            attention.attention,
+            [np.ones((3, 4)), np.ones((2, 4)), np.ones((2, 4)), HIDES_ALL.numpy()],
+            "from a query: 2 of its rows are all False$",
+        ),
+        (
+            multihead.attend,
+            [*[torch.ones(1, 5, 3, 4)] * 3, torch.eye(3, dtype=torch.bool)[None, :, [0, 0, 0]]],
+            "from a query: 2 of its rows are all False$",
+        ),
+        (multihead.MultiHeadAttention, [10, 3], r"\b10\b.*\b3\b"),
+        (vit.patchify, [torch.zeros(1, 1, 28, 27), 7], "7×7 do not tile images of 28×27"),
+        (
+            vit.PatchEmbedding(image_size=12, patch_size=4, channels=2, width=5),
+            [torch.zeros(3, 2, 12, 8)],
+            r"expected images of 12×12, got \(3, 2, 12, 8\)",
+        ),
+    ],
+)
+def test_refusal_gives_the_numbers(function, arguments: list, message: str) -> None:
+    """Does the error hold the sizes that do not fit, or how many rows of a mask are empty?"""
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)
+
+
+def test_numbers_keep_their_precision() -> None:
+    """Does softmax stay in float32, and attend in float16 without a NaN, where exp alone would overflow?"""
+    scores = np.array([[100, 300], [-200, 0]], dtype=np.float32)
+    assert attention.softmax(scores).dtype == np.float32
+    q, k, v = (10 * torch.randn(2, 3, 5, 4).half() for _ in range(3))
+    for mask in (None, torch.tensor([[True] * 4 + [False]] * 2)):
+        output, _ = multihead.attend(q, k, v, mask)
+        assert output.dtype == torch.float16
+        assert output.isfinite().all()
+
+
+def trained(blocks: list[nn.Module], seed: int) -> tuple[float, float]:
+    """Train a stack to distinguish four directions of noisy tokens; return the first loss, and the accuracy on new sequences."""
+    generator = torch.Generator().manual_seed(seed)
+    directions = torch.randn(4, 48, generator=generator)
+    model, head = nn.Sequential(*blocks), nn.Linear(48, 4)
+    parameters = [p for p in (*model.parameters(), *head.parameters()) if p.requires_grad]
+    optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
+
+    def draw(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        labels = torch.randint(4, (count,), generator=generator)
+        return torch.randn(count, 5, 48, generator=generator) + directions[labels][:, None], labels
+
+    for _ in range(60):
+        x, labels = draw(32)
+        loss = F.cross_entropy(head(model(x).mean(dim=1)), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    x, labels = draw(400)
+    with torch.no_grad():
+        return losses[0], float((head(model(x).mean(dim=1)).argmax(dim=-1) == labels).float().mean())
+
+
+@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
+def test_broken_blocks_do_not_learn_and_repaired_ones_do(seed: int) -> None:
+    """Does the broken block stay at chance, as the notebook says, and does the repaired one learn?
+
+    The accuracy is that on new sequences: a broken stack may end with any training loss, NaN and 0 included.
+    """
+    torch.manual_seed(seed)
+    first, accuracy = trained([BrokenBlock(48, 4, 80) for _ in range(4)], seed)
+    assert first > 1e3
+    assert accuracy < 0.5  # chance is 0.25
+    first, accuracy = trained([encoder.repair(BrokenBlock(48, 4, 80)) for _ in range(4)], seed)
+    assert 0.7 < first < 4
+    assert accuracy > 0.9
+
+
+def test_attention_maps_are_the_weights_of_the_blocks() -> None:
+    """Are the maps those of each block's attention, from queries and keys that are computed again?"""
+    torch.manual_seed(5)
+    model = vit.ViT(image_size=12, patch_size=4, width=24, num_heads=3, hidden_width=20, depth=2, channels=2).eval()
+    images = torch.randn(2, 2, 12, 12)
+    maps = vit.attention_maps(model, images)  # (depth, B, H, 1 + N, 1 + N)
+    assert maps.shape == (2, 2, 3, 10, 10)
+    x = torch.cat([model.class_token.expand(2, -1, -1), model.patch_embedding(images)], 1) + model.position_embedding
+    for block, seen in zip(model.encoder.blocks, maps):
+        qkv = F.linear(block.norm1(x), block.self_attn.in_proj_weight, block.self_attn.in_proj_bias)
+        q, k, _ = qkv.view(2, 10, 3, 3, 8).unbind(2)
+        expected = (torch.einsum("bihd,bjhd->bhij", q, k) / 8**0.5).softmax(-1)
+        torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-5)
+        x = block(x)
