@@ -8,7 +8,6 @@ import bisect
 import itertools
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +15,9 @@ from torch import Tensor, nn
 from solutions.decoder import Decoder
 from solutions.encoder import Encoder
 from solutions.multihead import MultiHeadAttention
+from solutions.training.data import Split
+from solutions.training.settings import Settings
 from solutions.vit import ViT, train_epoch
-
-if TYPE_CHECKING:
-    from solutions.training.data import Images
-    from solutions.training.settings import Settings
 
 
 def make_cnn(channels: int, num_classes: int, width: int) -> nn.Module:
@@ -88,7 +85,7 @@ OWN_PARTS = {"einsum": MultiHeadAttention, "loop": LoopAttention, **WRONG}
 ARCHITECTURES = ("vit", "cnn", "mlp", "decoder", *OWN_PARTS)
 
 
-def make_model(settings: "Settings", images: "Images") -> nn.Module:
+def make_model(settings: Settings, images: Split) -> nn.Module:
     """Make a model for images, with random parameters.
 
     Models of one seed that differ only in OWN_PARTS have the same parameters, by name and value.
@@ -128,7 +125,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def fit_width(architecture: str, images: "Images", parameters: int) -> int:
+def fit_width(architecture: str, images: Split, parameters: int) -> int:
     """Return the width with which a cnn or an mlp comes nearest to a number of parameters."""
     makers = {
         "cnn": lambda width: make_cnn(images.shape[0], images.num_classes, width),
@@ -142,7 +139,7 @@ def fit_width(architecture: str, images: "Images", parameters: int) -> int:
 
 
 def compare_attentions(
-    settings: "Settings", training: "Images", steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
+    settings: Settings, training: Split, steps: tuple[int, ...] = (0, 1, 3, 10, 30, 60)
 ) -> list[dict]:
     """Measure how far two models drift apart. They begin with the same parameters and learn from the same batches.
 

@@ -6,10 +6,10 @@ from tempfile import TemporaryFile
 import torch
 from torch import Tensor
 
-from solutions.training.data import Images
+from solutions.training.data import Split
 
 
-def glimpse(images: Images) -> Tensor:
+def glimpse(images: Split) -> Tensor:
     """Return numbers that identify images or windows: count, shape, and answers and means of the first hundred."""
     some, labels = next(images.batches([torch.arange(min(100, len(images)))]))
     means = some.float().flatten(1).mean(1)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import psutil
@@ -14,34 +13,14 @@ import torch.nn.functional as F
 from PIL import Image, ImageOps
 from rich.progress import track
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 MEAN, STD = 0.1307, 0.3081  # mean and deviation of the pixels, from 0 to 1, of MNIST's training images
-SHARE = 0.5  # the share of the free memory that images may take as tensors
 OF_SYSTEMS = ".", "@", "__MACOSX"  # files and folders of operating systems: their names start with one of these
-
-
-class Images(Protocol):
-    """Images and their classes, in batches."""
-
-    num_classes: int
-    shape: tuple[int, int, int]  # channels, height and width of an image
-
-    def __len__(self) -> int: ...
-
-    def to(self, device: torch.device) -> "Images":
-        """Move the images to a device, now or batch by batch."""
-
-    def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield images, (B, C, H, W), normalised float32, and classes, (B,), for each tensor of indices, (B,)."""
-
-    def part(self, chosen: Tensor) -> "Images":
-        """Return only the images of these indices, (B,)."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Images in one tensor, (B, C, H, W), normalised float32, and their classes, (B,)."""
+    """Images in one tensor, (B, C, H, W), normalised float32, and their classes, (B,). `Windows` of a text has its methods."""
 
     images: Tensor
     labels: Tensor
@@ -64,51 +43,9 @@ class Split:
         return Split(self.images[chosen], self.labels[chosen], self.num_classes)
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Return images and classes for each tensor of indices."""
+        """Yield images, (B, C, H, W), and classes, (B,), for each tensor of indices, (B,)."""
         for chosen in order:
             yield self.images[chosen], self.labels[chosen]
-
-
-@dataclass(frozen=True)
-class Files:
-    """Images that separate processes read from files whenever a run needs them."""
-
-    paths: list[Path]
-    labels: Tensor  # (B,)
-    num_classes: int
-    size: int  # pixels of a side
-    mean: Tensor  # (3, 1, 1), of the training images
-    std: Tensor
-    device: torch.device | str = "cpu"
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: int) -> Tensor:
-        return read_image(self.paths[index], self.size)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image."""
-        return 3, self.size, self.size
-
-    def to(self, device: torch.device) -> "Files":
-        """Return the same images, whose batches go to a device."""
-        return replace(self, device=device)
-
-    def part(self, chosen: Tensor) -> "Files":
-        """Return the images of these indices, (B,)."""
-        return replace(self, paths=[self.paths[i] for i in chosen.tolist()], labels=self.labels[chosen])
-
-    def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Return images and classes for each tensor of indices."""
-        order = [chosen.cpu() for chosen in order]
-        own = torch.Generator().manual_seed(0)  # the processes must not change the run's random numbers
-        sampler = [chosen.tolist() for chosen in order]
-        loader = DataLoader(self, batch_sampler=sampler, num_workers=os.cpu_count() or 1, generator=own)
-        for chosen, images in zip(order, loader):
-            images = (images / 255 - self.mean) / self.std
-            yield images.to(self.device, non_blocking=True), self.labels[chosen].to(self.device)
 
 
 @dataclass(frozen=True)
@@ -116,9 +53,9 @@ class Data:
     """Three splits of images, and the settings that suit them."""
 
     name: str  # for records
-    training: Images
-    validation: Images
-    test: Images
+    training: Split
+    validation: Split
+    test: Split
     classes: list[str] = field(default_factory=lambda: [str(digit) for digit in range(10)])
     # Settings that replace a run's defaults, which are made for digits
     settings: dict[str, object] = field(default_factory=dict)
@@ -205,34 +142,26 @@ def load_cifar10(root: str | None = None) -> Data:
 def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
     """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`. A tenth of train is for validation.
 
-    The images become tensors if these fit into half of the free memory of the device. Otherwise, all files are read
-    once before a run, and again whenever the run needs them.
-
     Args:
         root: The folder.
         size: Pixels of a side: images are scaled until they fill a square of this size, and cropped to it.
         device: The device of the run.
 
     Raises:
-        ValueError: The folder has another structure, a class has too few images, or files cannot be read as images.
+        ValueError: The folder has another structure, a class has too few images, files cannot be read as images, or
+            the images do not fit into half of the free memory of the device.
     """
-    if size < 1:
-        raise ValueError(f"images must have at least 1 pixel a side, got {size}")
     classes, parts, left_out = _found_in(root)
-    count = sum(len(part) for part, _ in parts)
-    fits = count * 3 * size * size * 4 < SHARE * _free_memory(torch.device(device))
-    some = min(1000, len(parts[0][0]))  # training images from which the mean is estimated
-    every = read_images([path for part, _ in parts for path in part], size)
-    kept = [image for index, image in enumerate(every) if fits or index < some]  # all are read to find broken files
-    mean, std = _statistics(torch.stack(kept[:some]) / 255)
-    splits: list[Images] = []
-    for part, of_part in parts:
-        if fits:
-            images = torch.stack(kept[: len(part)])
-            del kept[: len(part)]
-            splits.append(Split((images / 255 - mean) / std, of_part, len(classes)))
-        else:
-            splits.append(Files(part, of_part, len(classes), size, mean, std))
+    paths = [path for of_part, _ in parts for path in of_part]
+    needed, free = len(paths) * 3 * size * size * 4, _free_memory(torch.device(device))
+    if needed > free / 2:
+        raise ValueError(
+            f"{len(paths):,} images of {size} × {size} pixels need {needed / 2**30:.1f} GiB, and half of the free memory "
+            f"has {free / 2**31:.1f} GiB: give a smaller --image-size, or fewer images"
+        )
+    images = torch.stack(list(read_images(paths, size))).split([len(labels) for _, labels in parts])
+    mean, std = _statistics(images[0][:1000] / 255)
+    splits = [Split((some / 255 - mean) / std, labels, len(classes)) for some, (_, labels) in zip(images, parts)]
     name, settings = root.resolve().name, _settings_of_photographs(size)
     return Data(name, *splits, classes, settings, _numbers(mean), _numbers(std), tuple(left_out))
 
@@ -286,7 +215,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
         ) from None
 
 
-def draw(images: Images, count: int) -> Images:
+def draw(images: Split, count: int) -> Split:
     """Draw `count` images, or all if there are fewer. A larger draw includes every smaller draw from the same split."""
     return images.part(torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:count])
 
@@ -301,7 +230,7 @@ def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> 
         raise ValueError(f"{data.name} has no class {', '.join(missing)}; it has {', '.join(data.classes)}")
     old = [data.classes.index(name) for name in names]
 
-    def keep(images: Images, count: int) -> Images:
+    def keep(images: Split, count: int) -> Split:
         chosen = torch.cat([(images.labels == label).nonzero()[:count, 0] for label in old])  # (B,)
         kept = images.part(chosen)
         new = torch.tensor([old.index(label) for label in kept.labels.tolist()])  # (B,)

@@ -6,8 +6,6 @@ interruption, call the same command again to continue.
 
 import hashlib
 import json
-import math
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
@@ -50,7 +48,6 @@ class Options:
     device: torch.device
     records: Path
     states: Path
-    ends: float  # the processor seconds of this process after which no run begins
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------
@@ -123,9 +120,6 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
             (each.group, each.name, each.settings["seed"]) == (run.group, run.name, run.settings.seed) for each in done
         ):
             raise ValueError(f"{path} has {run.name} with other images or settings: name another folder")
-        if sum(os.times()[:2]) >= options.ends:
-            out.print("The CPU minutes are spent. Call the same command again to go on.")
-            raise typer.Exit
         record, model = execute(run, options.device, options.states)
         if best is None or record.validation_accuracy > best[0].validation_accuracy:
             best = record, model
@@ -253,18 +247,15 @@ def main(
     five: Annotated[str | None, typer.Option(help="A folder with train/CLASS, test/CLASS, of five classes.")] = None,
     image_size: Annotated[int, typer.Option(min=8, help="Pixels of a side, in a folder: a multiple of 8.")] = 32,
     night: Annotated[bool, typer.Option("--night", help="More images and epochs of photographs.")] = False,
-    budget: Annotated[float, typer.Option(help="Begin no run after this many CPU minutes.")] = math.inf,
     records: Annotated[Path, typer.Option(help="Where the records go.")] = Path("book/records"),
     states: Annotated[Path, typer.Option(help="Where unfinished runs are kept.")] = Path("build"),
 ) -> None:
     """Make a record."""
     torch.set_num_threads(threads)
-    ends = sum(os.times()[:2]) + 60 * budget
     try:
         check_can_be_written(records / f"{name.value}.json", states / "run.ckpt")
         where = choose_device(device)
-        options = Options(seeds, night, photographs, digits, five, image_size, where, records, states, ends)
-        EXPERIMENTS[name.value](options)
+        EXPERIMENTS[name.value](Options(seeds, night, photographs, digits, five, image_size, where, records, states))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

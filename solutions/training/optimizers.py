@@ -1,12 +1,9 @@
 """The optimizers of the recipe: Muon for the blocks' matrices, AdamW for the rest."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from solutions.training.settings import Settings
+from solutions.training.settings import Settings
 
 
 class Muon(torch.optim.Optimizer):
@@ -57,7 +54,7 @@ def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
     return x.transpose(-2, -1) if tall else x
 
 
-def make_optimizers(model: nn.Module, settings: "Settings") -> list[torch.optim.Optimizer]:
+def make_optimizers(model: nn.Module, settings: Settings) -> list[torch.optim.Optimizer]:
     """Give the matrices of PyTorch's blocks to Muon, and the rest to AdamW. Without Muon, AdamW gets all."""
     groups = _matrices_of(model) if settings.optimizer == "muon" else []
     matrices = {matrix for group in groups for matrix in group["params"]}

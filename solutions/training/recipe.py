@@ -6,30 +6,34 @@ The loop comes first, then what it calls, then the command.
 import math
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import torch
 import torch.nn.functional as F
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from solutions.training.architectures import make_model
 from solutions.training.checkpoints import check_can_be_written, glimpse, keep, resume
-from solutions.training.data import Images, load_images
+from solutions.training.data import Split, load_images
 from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import make_optimizers
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, place_of, write_record
 from solutions.training.settings import Settings, change_settings
 from solutions.training.text import load_text
 
+COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+COLUMNS += (TextColumn("{task.fields[means]}"),)
+
 
 def train(
     settings: Settings,
-    training: Images,
-    validation: Images,
+    training: Split,
+    validation: Split,
     *,
     device: str | torch.device = "cpu",
     checkpoint: Path | None = None,
@@ -72,7 +76,8 @@ def train(
         if settings.dropout:
             torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
-        with _bar(show, f"epoch {number} of {settings.epochs}", per_epoch) as advance:
+        with Progress(*COLUMNS, disable=not show) as bar:
+            epoch = bar.add_task(f"epoch {number} of {settings.epochs}", total=per_epoch, means="")
             # images (B, C, H, W), labels (B,); of texts (B, N), (B N,)
             for index, (images, labels) in enumerate(training.batches(order)):
                 step = (number - 1) * per_epoch + index
@@ -88,7 +93,9 @@ def train(
                 loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
                 right += (scores.argmax(dim=-1) == labels).sum()
                 seen += len(labels)
-                advance(loss_sum, right, seen)
+                if show and (index % 25 == 24 or index + 1 == per_epoch):  # reading the values waits for the device
+                    means = f"loss {float(loss_sum) / seen:.4f}  accuracy {int(right) / seen:.2%}"
+                    bar.update(epoch, completed=index + 1, means=means)
         loss, share = float(loss_sum) / seen, int(right) / seen  # waits for the device
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
         curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *loss_and_accuracy(model, validation))]
@@ -161,7 +168,7 @@ def rate_at(step: int, steps: int, settings: Settings) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step + 1 - warmup) / (steps + 1 - warmup)))
 
 
-def loss_and_accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -> tuple[float, float]:
+def loss_and_accuracy(model: nn.Module, split: Split, batch_size: int = 1000) -> tuple[float, float]:
     """Return the mean loss and the share of right answers over all images or characters of a split, without dropout."""
     loss, right, seen, training = 0.0, 0, 0, model.training
     model.eval()
@@ -175,106 +182,71 @@ def loss_and_accuracy(model: nn.Module, split: Images, batch_size: int = 1000) -
     return float(loss) / seen, int(right) / seen
 
 
-def _bar(show: bool, what: str, steps: int):
-    """Return a context manager that gives a function of (loss sum, right answers, all answers). It may draw a bar."""
-    if not show:
-        return nullcontext(lambda *_: None)
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    class Bar(Progress):
-        def __enter__(self):
-            super().__enter__()
-            task, done = self.add_task(what, total=steps, means=""), 0
-
-            def advance(loss_sum: Tensor, right: Tensor, seen: int) -> None:
-                nonlocal done
-                done += 1
-                if done % 25 == 0 or done == steps:  # reading the values waits for the device, so not at every step
-                    means = f"loss {float(loss_sum) / seen:.4f}  accuracy {int(right) / seen:.2%}"
-                    self.update(task, completed=done, means=means)
-
-            return advance
-
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[means]}"),
-    )
-
-
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Run the command."""
-    import typer
-
-    def command(
-        epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = Settings.epochs,
-        seed: Annotated[
-            int, typer.Option(max=2**63 - 1, help="The seed of parameters, order and augmentation.")
-        ] = Settings.seed,
-        change: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set", help=f"Change a setting, such as muon_rate=0.01. Settings: {', '.join(asdict(Settings()))}."
-            ),
-        ] = None,
-        weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
-        record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
-        checkpoint: Annotated[
-            Path | None, typer.Option(help="The run's state after each epoch; an existing one is continued.")
-        ] = None,
-        device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-        threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
-        data: Annotated[
-            str, typer.Option(help="mnist, cifar10, digits, a folder with train/CLASS and test/CLASS, or a text file.")
-        ] = "mnist",
-        image_size: Annotated[int, typer.Option(min=1, help="Pixels of a side, for a folder's images.")] = 32,
-        context: Annotated[int, typer.Option(min=1, help="Characters that the model reads at once, for a text.")] = 128,
-        test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
-    ) -> None:
-        """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images; or its decoder on a text."""
-        if threads:
-            torch.set_num_threads(threads)
-        try:
-            where = choose_device(device)
-            check_can_be_written(weights, record, checkpoint)
-            of_text = Path(data).is_file()
-            images = load_text(Path(data), context) if of_text else load_images(data, image_size, where)
-            settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
-            settings = change_settings(settings, change or [])
-            make_model(settings, images.training)
-            side = images.training.shape[-1] // settings.patch_size
-            patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
-            typer.echo(images.in_words() + patches)
-            if patches and side < 4:
-                typer.echo("So few patches leave attention little to do: give --image-size a multiple of 8.")
-            options = dict(device=where, checkpoint=checkpoint, show=True)
-            for model, curve in train(settings, images.training, images.validation, **options):  # noqa: B007, after the last
-                epoch = curve[-1]
-                typer.echo(
-                    f"epoch {epoch.number:2}  {epoch.seconds:6.1f} s  training {epoch.loss:.4f} {epoch.accuracy:.2%}  "
-                    f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
-                    + of_text
-                    * f"  {epoch.validation_loss / math.log(2):.3f} bits per character"
-                )
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
-        torch.save({name: value.cpu() for name, value in model.state_dict().items()}, weights)
-        result = loss_and_accuracy(model, images.test.to(where)) if test else (None, None)
-        if test:
-            typer.echo(f"test {result[0]:.4f} {result[1]:.2%}")
-        if record:
-            epochs_done = [asdict(epoch) for epoch in curve]
-            head = "recipe", asdict(settings), images.name
-            write_record(record, Record(*head, *place_of(where), epochs_done, *result, images.facts()))
-        typer.echo(f"The trained parameters are in {weights}" + f", the record of the run in {record}." * bool(record))
-
-    typer.run(command)
+def main(
+    epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = Settings.epochs,
+    seed: Annotated[
+        int, typer.Option(max=2**63 - 1, help="The seed of parameters, order and augmentation.")
+    ] = Settings.seed,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help=f"Change a setting, such as muon_rate=0.01. Settings: {', '.join(asdict(Settings()))}."
+        ),
+    ] = None,
+    weights: Annotated[Path, typer.Option(help="Where the trained parameters go.")] = Path("vit.pt"),
+    record: Annotated[Path | None, typer.Option(help="Where the run's record goes, as JSON.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="The run's state after each epoch; an existing one is continued.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int, typer.Option(min=0, help="Threads of the CPU; 0: PyTorch chooses.")] = 0,
+    data: Annotated[
+        str, typer.Option(help="mnist, cifar10, digits, a folder with train/CLASS and test/CLASS, or a text file.")
+    ] = "mnist",
+    image_size: Annotated[int, typer.Option(min=1, help="Pixels of a side, for a folder's images.")] = 32,
+    context: Annotated[int, typer.Option(min=1, help="Characters that the model reads at once, for a text.")] = 128,
+    test: Annotated[bool, typer.Option("--test", help="Measure on the test set, once, at the end.")] = False,
+) -> None:
+    """Train the Vision Transformer of this book on MNIST, CIFAR-10 or a folder of images; or its decoder on a text."""
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        where = choose_device(device)
+        check_can_be_written(weights, record, checkpoint)
+        of_text = Path(data).is_file()
+        images = load_text(Path(data), context) if of_text else load_images(data, image_size, where)
+        settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
+        settings = change_settings(settings, change or [])
+        make_model(settings, images.training)
+        side = images.training.shape[-1] // settings.patch_size
+        patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
+        typer.echo(images.in_words() + patches)
+        if patches and side < 4:
+            typer.echo("So few patches leave attention little to do: give --image-size a multiple of 8.")
+        options = dict(device=where, checkpoint=checkpoint, show=True)
+        for model, curve in train(settings, images.training, images.validation, **options):  # noqa: B007, after the last
+            epoch = curve[-1]
+            typer.echo(
+                f"epoch {epoch.number:2}  {epoch.seconds:6.1f} s  training {epoch.loss:.4f} {epoch.accuracy:.2%}  "
+                f"validation {epoch.validation_loss:.4f} {epoch.validation_accuracy:.2%}"
+                + of_text
+                * f"  {epoch.validation_loss / math.log(2):.3f} bits per character"
+            )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    torch.save({name: value.cpu() for name, value in model.state_dict().items()}, weights)
+    result = loss_and_accuracy(model, images.test.to(where)) if test else (None, None)
+    if test:
+        typer.echo(f"test {result[0]:.4f} {result[1]:.2%}")
+    if record:
+        epochs_done = [asdict(epoch) for epoch in curve]
+        head = "recipe", asdict(settings), images.name
+        write_record(record, Record(*head, *place_of(where), epochs_done, *result, images.facts()))
+    typer.echo(f"The trained parameters are in {weights}" + f", the record of the run in {record}." * bool(record))
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

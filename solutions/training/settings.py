@@ -39,20 +39,9 @@ class Settings:
     seed: int = 0  # decides the parameters, the order of the images and the augmentation
 
     def __post_init__(self) -> None:
-        positive = (
-            "epochs",
-            "batch_size",
-            "muon_rate",
-            "adamw_rate",
-            "clip",
-            "patch_size",
-            "width",
-            "depth",
-            "num_heads",
-            "hidden_width",
-        )
+        sizes = ("epochs", "batch_size", "patch_size", "width", "depth", "num_heads", "hidden_width")
         shares = ("warmup", "label_smoothing", "dropped_share", "dropped_until", "dropout")
-        for name in positive:
+        for name in (*sizes, "muon_rate", "adamw_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be greater than 0, got {getattr(self, name)}")
         for name in shares:

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from solutions.training.data import Images, Split
+from solutions.training.data import Split
 from solutions.training.record import write_json
 
 
-def confusion(model: nn.Module, split: Images) -> Tensor:
+def confusion(model: nn.Module, split: Split) -> Tensor:
     """Count the answers for each class, (classes, classes): a row for each class, a column for each answer."""
     counts = torch.zeros(split.num_classes, split.num_classes, dtype=torch.long)
     with torch.no_grad():

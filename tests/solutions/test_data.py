@@ -1,26 +1,21 @@
 """Do images of every kind become usable data, and is every unusable folder refused with a reason?"""
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import typer
 from PIL import Image
-from typer.testing import CliRunner
+from test_training import call
 
 from solutions.training import classify, data
 from solutions.training import recipe as training
 from solutions.training.data import load_digits, load_folder, load_images, read_image
-from solutions.training.recipe import train
 from solutions.training.settings import Settings
-
-classify_command = typer.Typer()
-classify_command.command()(classify.main)
 
 COLOURS = {"blue": (20, 30, 220), "green": (10, 200, 40), "red": (230, 20, 10)}
 
@@ -64,23 +59,6 @@ def test_folder_becomes_three_splits(folder: Path) -> None:
         assert torch.equal(brightest, 2 - part.labels)
 
 
-def test_folder_that_does_not_fit_gives_the_same_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does reading images on demand give the same run as tensors, to the last bit?"""
-    settings = Settings(
-        epochs=2, batch_size=17, patch_size=8, width=16, depth=1, num_heads=2, hidden_width=16, flip=True
-    )
-    monkeypatch.setattr(data.os, "cpu_count", lambda: 2)
-    models = []
-    for share in (1e-12, 0.5):
-        monkeypatch.setattr(data, "SHARE", share)
-        images = load_folder(folder, 16)
-        assert isinstance(images.training, data.Files) == (share < 0.1)
-        *_, (model, curve) = train(settings, images.training, images.validation)
-        models.append(model.state_dict())
-    assert all(torch.equal(value, models[1][name]) for name, value in models[0].items())
-    assert curve[-1].loss < curve[0].loss
-
-
 def test_what_systems_put_into_folders_is_no_image(folder: Path) -> None:
     """Are hidden files and folders skipped, links followed, and files with other suffixes named?"""
     before = load_folder(folder, 16)
@@ -118,23 +96,32 @@ def test_classes_that_do_not_validate_are_said(folder: Path) -> None:
         load_folder(folder, 16)
 
 
-def test_all_broken_files_are_named_before_a_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are all unreadable files named together, also those of the test, with and without images in memory?"""
+def test_all_broken_files_are_named_before_a_run(folder: Path) -> None:
+    """Are all unreadable files named together, also those of the test, with what to do?"""
     for part, name, number in (("train", "red", 3), ("train", "blue", 7), ("test", "green", 1)):
-        (folder / part / name / f"{number}.png").write_bytes(b"broken")
-    for share in (1e-12, 0.5):
-        monkeypatch.setattr(data, "SHARE", share)
-        with pytest.raises(ValueError) as raised:
-            load_folder(folder, 16)
-        named = {*re.findall(r"\w+/\d\.png", str(raised.value))}
-        assert named == {"red/3.png", "blue/7.png", "green/1.png"}
+        path = folder / part / name / f"{number}.png"
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError) as raised:
+        load_folder(folder, 16)
+    named = re.findall(r"(\w+/\d\.png) cannot be read as an image .*: replace or delete it", str(raised.value))
+    assert {*named} == {"red/3.png", "blue/7.png", "green/1.png"}
 
 
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do a forbidden file, a file with 32 bits per pixel, and a failed download each get the right one-line error?"""
+    """Do 32 bits per pixel, too many images, a forbidden file and a failed download each get the right one-line error?"""
     Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
     with pytest.raises(ValueError, match=r"grey\.tif has 32 bits per pixel"):
         load_images(str(folder), 16)
+
+    (folder / "train" / "red" / "grey.tif").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            data.psutil, "virtual_memory", lambda: SimpleNamespace(available=400_000)
+        )  # 72 images need 221,184
+        with pytest.raises(
+            ValueError, match=r"72 images of 16 × 16 pixels need .*: give a smaller --image-size, or fewer"
+        ):
+            load_images(str(folder), 16)
 
     def refuse(path: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
@@ -180,12 +167,6 @@ def empty_class(folder: Path) -> None:
     (folder / "test" / "violet").mkdir()
 
 
-def break_an_image(folder: Path) -> None:
-    """Cut a file in the middle."""
-    path = folder / "train" / "red" / "3.png"
-    path.write_bytes(path.read_bytes()[:100])
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -198,7 +179,6 @@ def break_an_image(folder: Path) -> None:
             r"same classes; train lacks rot, and test lacks red",
         ),
         (empty_class, r"train/violet holds no image"),
-        (break_an_image, r"red/3\.png cannot be read as an image .*: replace or delete it"),
     ],
 )
 def test_folder_that_will_not_do_is_said(folder: Path, spoil: Callable[[Path], object], message: str) -> None:
@@ -218,15 +198,12 @@ def test_images_by_name(tmp_path: Path) -> None:
         load_images(str(tmp_path))
 
 
-def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_trains_on_a_folder(folder: Path, tmp_path: Path) -> None:
     """Does one command train a model that distinguishes the colours?"""
     arguments = ["--data", folder, "--image-size", 16, "--epochs", 5, "--set", "batch_size=8", "--set", "width=16"]
     arguments += ["--set", "depth=1", "--set", "num_heads=2", "--weights", tmp_path / "vit.pt", "--device", "cpu"]
     arguments += ["--record", tmp_path / "run.json"]
-    monkeypatch.setattr(sys, "argv", ["training", *map(str, arguments)])
-    with pytest.raises(SystemExit) as left:
-        training.main()
-    assert not left.value.code
+    assert call(training.main, *arguments).exit_code == 0
     images = load_folder(folder, 16)
     settings = replace(Settings(), width=16, depth=1, num_heads=2, **images.settings)
     model = training.make_model(settings, images.test)
@@ -234,7 +211,7 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
     assert training.loss_and_accuracy(model, images.test)[1] > 0.9
     record = str(tmp_path / "run.json")
     files = sorted(map(str, (folder / "test").glob("*/*.png")))
-    said = CliRunner().invoke(classify_command, [*files, "--record", record, "--weights", str(tmp_path / "vit.pt")])
+    said = call(classify.main, *files, "--record", record, "--weights", tmp_path / "vit.pt")
     named = [
         re.match(rf"{path}: (\w+) \d", line)[1] for path, line in zip(files, said.stdout.splitlines(), strict=True)
     ]
@@ -245,5 +222,5 @@ def test_command_trains_on_a_folder(folder: Path, tmp_path: Path, monkeypatch: p
         (["--record", files[0]], "is no record of a run"),
         (["--record", record, "--weights", files[0]], "does not hold the weights of that run"),
     ):
-        refused = CliRunner().invoke(classify_command, [files[0], *options])
+        refused = call(classify.main, files[0], *options)
         assert refused.exit_code == 2 and message in re.sub(r"[\s│]+", " ", refused.output)

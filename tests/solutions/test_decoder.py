@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from test_training import call
 from torch import nn
 
 from autograder.imports import ROOT
@@ -111,24 +111,18 @@ def test_decoder_learns(story: Path, tmp_path: Path) -> None:
         next(train(settings, other.training, other.validation, checkpoint=kept))
 
 
-def test_command_trains_on_a_file_and_writes(
-    story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_command_trains_on_a_file_and_writes(story: Path, tmp_path: Path) -> None:
     """Does one command train on a text file, and does another one write with the result?"""
     record, weights = tmp_path / "run.json", tmp_path / "writer.pt"
-    arguments = ["--data", story, "--context", 10, "--epochs", 1, "--record", record, "--weights", weights, "--test"]
-    monkeypatch.setattr(sys, "argv", ["recipe", "--device", "cpu", *map(str, arguments)])
-    with pytest.raises(SystemExit) as left:
-        recipe.main()
-    assert not left.value.code
-    assert "bits per character" in capsys.readouterr().out
+    files = ["--record", record, "--weights", weights]
+    options = ["--data", story, "--context", 10, "--epochs", 1, "--test", "--device", "cpu"]
+    trained = call(recipe.main, *options, *files)
+    assert trained.exit_code == 0 and "bits per character" in trained.output
     (run,) = json.loads(record.read_text())
     assert run["test_loss"] and hashlib.sha256(story.read_bytes()).hexdigest() in run["data"]
-    text.main("a cät", record, weights, 30, 0.7, None, 0)
-    said = capsys.readouterr().out
+    said = call(text.main, "a cät", "--count", 30, *files).output
     assert said.startswith("a cät") and len(said) == 36
-    with pytest.raises(Exception, match="one or more of the characters"):
-        text.main("zz", record, weights, 30, 0.7, None, 0)
+    assert "one or more of the characters" in call(text.main, "zz", *files).output
 
 
 def test_recorded_decoder_is_that_of_its_record() -> None:

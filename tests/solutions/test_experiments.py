@@ -301,13 +301,6 @@ def test_photographs_go_on_after_a_stop(command, tmp_path: Path) -> None:
         done(call())  # nothing is left to do
 
 
-def test_command_keeps_to_its_budget(command, tmp_path: Path) -> None:
-    """Does the command begin no run after its CPU minutes, and say how to continue?"""
-    result = command("ablation", "--budget", 0)
-    assert result.exit_code == 0 and "Call the same command again" in result.output
-    assert not (tmp_path / "r" / "ablation.json").exists()
-
-
 def test_record_of_something_else_is_refused(command, tmp_path: Path) -> None:
     """Does the command leave a file alone that is no record of these runs, and say so?"""
     done(command("ablation"))
