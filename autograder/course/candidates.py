@@ -124,13 +124,14 @@ class Wanted:
                 return True
         return folders[-1:] == ["book"]
 
-    def sort_out(self, members: Iterable[Member], *, is_explicit: bool = True) -> SortedFiles:
+    def sort_out(self, members: Iterable[Member], *, is_explicit: bool = True, packed: bool = False) -> SortedFiles:
         """Find the files of one student that may count, and sort them.
 
         Args:
             members: The files.
             is_explicit: Whether the files were submitted for this assignment. If false, a file in the folder of another
                 assignment counts only in one case: no other notebook was found, and this notebook holds cells of this assignment.
+            packed: Whether they are the files of an archive, in which no other archive is opened.
         """
         result = SortedFiles()
         away: list[Member] = []
@@ -138,13 +139,13 @@ class Wanted:
             if self.belongs_elsewhere(member.path):
                 away.append(member)
             else:
-                self._sort(member, result)
+                self._sort(member, result, packed)
         brought: set[str] = set()
         if not result.notebooks:
             brought = {member.path for member in away} if is_explicit else self._in_a_wrong_folder(away)
         for member in away:
             if member.path in brought:
-                self._sort(member, result)
+                self._sort(member, result, packed)
             else:
                 result.elsewhere.append(member.path)
         if len(result.notebooks) > MAX_CANDIDATES:
@@ -164,7 +165,7 @@ class Wanted:
         files = {member.path for member in members if self.file_for(member.path)}
         return own | {path for path in files if PurePosixPath(path).parent in folders}
 
-    def _sort(self, member: Member, result: SortedFiles, packed: bool = False) -> None:
+    def _sort(self, member: Member, result: SortedFiles, packed: bool) -> None:
         """Add a file to its group in `result`, and each file of an archive to its own group."""
         path = member.path
         when = member.when.timestamp() if member.when else 0
@@ -183,32 +184,18 @@ class Wanted:
                     raise Unreadable("an archive of this kind is not opened")
                 result.others.append((path, NO_NOTEBOOK))
             else:
-                before = len(result.notebooks), len(result.files)
-                self._sort_packed(
-                    [inner for inner in unpack(path, member.read()) if not _is_litter(inner.path)], result
-                )
-                if before == (len(result.notebooks), len(result.files)):
-                    result.others = [each for each in result.others if not each[0].startswith(f"{path}/")]
-                    result.others.append((path, NO_NOTEBOOK))
+                inner = [each for each in unpack(path, member.read()) if not _is_litter(each.path)]
+                found = self.sort_out(inner, packed=True)
+                result.notebooks += found.notebooks
+                result.others += found.others if found.notebooks or found.files else [(path, NO_NOTEBOOK)]
+                for name, group in found.files.items():
+                    result.files.setdefault(name, []).extend(group)
         except Unreadable as error:
             why = str(error)
             if is_notebook(path) or path.lower().endswith(ARCHIVES):
                 result.notebooks.append(replace(candidate, read=failing_reader(why)))
             else:
                 result.others.append((path, why))
-
-    def _sort_packed(self, inner: list[Member], result: SortedFiles) -> None:
-        """Add the files of an archive to their groups. It may hold the whole course: see `belongs_elsewhere`."""
-        found = SortedFiles()
-        away = [member for member in inner if self.belongs_elsewhere(member.path)]
-        for member in (member for member in inner if member not in away):
-            self._sort(member, found, packed=True)
-        for member in [] if found.notebooks else away:
-            self._sort(member, found, packed=True)
-        result.notebooks += found.notebooks
-        result.others += found.others
-        for name, group in found.files.items():
-            result.files.setdefault(name, []).extend(group)
 
     def choose(self, candidates: list[Candidate], decided: Decided = dict) -> Choice:
         """Say which notebook counts.
@@ -322,12 +309,7 @@ class _Content:
         self.elsewhere: str | None = None  # which other assignment's notebook, or which chapter, it is
         self.why = ""  # why it cannot be read
         try:
-            data = candidate.read()
-        except Unreadable as error:
-            self.why = str(error)
-            return
-        try:
-            cells = read_notebook(data).cells
+            cells = read_notebook(candidate.read()).cells
         except Unreadable as error:
             self.why = str(error)
             return

@@ -116,8 +116,10 @@ def explanation(url: URL, error: Exception) -> str:
             '.venv/bin/pip install -e ".[postgresql]"'
         )
     if url.get_backend_name() == "sqlite":
+        fitting = [remedy for words, remedy in REMEDIES.items() if re.search(words, message)]
+        remedy = fitting[0] if fitting else "Look at the file and its folder"
         return (
-            f"the gradebook {url.database} cannot be used: {message}. {_remedy(message)}. "
+            f"the gradebook {url.database} cannot be used: {message}. {remedy}. "
             "Finished results are kept in results/; run the command again to record them"
         )
     return (
@@ -153,13 +155,6 @@ def why_unfit(name: str) -> str:
     if strange := sorted(char for char in set(name) if ord(char) in ORIGINALS):
         return f"a student's name must not contain {' '.join(strange)}; rename it"
     return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""
-
-
-def _remedy(message: str) -> str:
-    """Return what to do about a message of SQLite."""
-    return next(
-        (remedy for words, remedy in REMEDIES.items() if re.search(words, message)), "Look at the file and its folder"
-    )
 
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:

@@ -35,7 +35,7 @@ from nbgrader.api import (
 )
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import compute_checksum
-from sqlalchemy import URL, Connection, and_, create_engine, insert, inspect, select, text
+from sqlalchemy import URL, and_, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
 
@@ -74,27 +74,16 @@ def opened(url: URL) -> Iterator[Gradebook]:
 
 def _make(url: URL) -> None:
     """Make nbgrader's tables if they are missing. A failure leaves no table."""
-    if url.get_backend_name() == "sqlite":
-        path = Path(url.database)
-        with _alone_in(path.parent):
-            if path.exists() and path.stat().st_size > 0:  # another grader may have made it
-                return
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
-                engine = create_engine(url.set(database=f"{folder}/gradebook.db"))
-                try:
-                    with engine.begin() as connection:
-                        _make_tables(connection)
-                finally:
-                    engine.dispose()
-                os.replace(Path(folder) / "gradebook.db", path)
+    if url.get_backend_name() != "sqlite":
+        _make_tables(address_of(url))
         return
-    engine = create_engine(address_of(url))
-    try:
-        with engine.begin() as connection:
-            if not inspect(connection).has_table("alembic_version"):
-                _make_tables(connection)
-    finally:
-        engine.dispose()
+    path = Path(url.database)
+    with _alone_in(path.parent):
+        if path.exists() and path.stat().st_size > 0:  # another grader may have made it
+            return
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
+            _make_tables(url.set(database=f"{folder}/gradebook.db"))
+            os.replace(Path(folder) / "gradebook.db", path)
 
 
 @contextmanager
@@ -108,15 +97,24 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _make_tables(connection: Connection) -> None:
+def _make_tables(url: URL) -> None:
     """Make nbgrader's tables in an empty database. nbgrader starts a program to learn their version; we do not."""
-    from alembic.script import ScriptDirectory  # imported here: it takes a third of a second, and is needed once
+    engine = create_engine(url)
+    try:
+        with engine.begin() as connection:
+            if inspect(connection).has_table("alembic_version"):
+                return
+            from alembic.script import (
+                ScriptDirectory,
+            )  # imported here: it takes a third of a second, and is needed once
 
-    version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
-    Base.metadata.create_all(connection)
-    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
-    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": version})
-    connection.execute(insert(Course).values(id=COURSE_ID))
+            version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
+            Base.metadata.create_all(connection)
+            connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+            connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": version})
+            connection.execute(insert(Course).values(id=COURSE_ID))
+    finally:
+        engine.dispose()
 
 
 def add_indexes(gradebook: Gradebook) -> None:
