@@ -38,8 +38,8 @@ class Split:
         """Move images and classes to a device."""
         return Split(self.images.to(device), self.labels.to(device), self.num_classes)
 
-    def part(self, chosen: Tensor) -> "Split":
-        """Return the images of these indices, (B,)."""
+    def part(self, chosen: Tensor | slice) -> "Split":
+        """Return the images of these indices, (B,), or of a slice."""
         return Split(self.images[chosen], self.labels[chosen], self.num_classes)
 
     def batches(self, order: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -89,19 +89,16 @@ def normalise(images: Tensor) -> Tensor:
     return (images - MEAN) / STD
 
 
-def load_mnist(root: str | None = None) -> Data:
+def load_mnist() -> Data:
     """Load all of MNIST: the first 55,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
-    Args:
-        root: Folder of the data; by default the folder in MNIST_ROOT, else data/.
+    They are in the folder MNIST_ROOT, else data/; if not, they are downloaded to it.
     """
     from torchvision.datasets import MNIST
 
-    root = root or os.environ.get("MNIST_ROOT", "data")
-    parts = [MNIST(root, train=train, download=True) for train in (True, False)]
+    parts = [MNIST(os.environ.get("MNIST_ROOT", "data"), train=train, download=True) for train in (True, False)]
     both, test = (Split(normalise(part.data[:, None] / 255), part.targets) for part in parts)  # (B, 1, 28, 28), (B,)
-    training = Split(both.images[:55000], both.labels[:55000])
-    return Data("MNIST", training, Split(both.images[55000:], both.labels[55000:]), test)
+    return Data("MNIST", both.part(slice(55000)), both.part(slice(55000, None)), test)
 
 
 def load_digits() -> Data:
@@ -115,26 +112,22 @@ def load_digits() -> Data:
     images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16  # (B, 1, 8, 8)
     images = F.interpolate(images, size=(28, 28), mode="bilinear")  # (B, 1, 28, 28)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    images, labels = normalise(images)[order], torch.tensor(digits.target)[order]
-    parts = slice(1300), slice(1300, 1450), slice(1450, None)
-    return Data("digits", *(Split(images[part], labels[part]) for part in parts))
+    every = Split(normalise(images), torch.tensor(digits.target))
+    return Data("digits", *map(every.part, order.split([1300, 150, 347])))
 
 
-def load_cifar10(root: str | None = None) -> Data:
+def load_cifar10() -> Data:
     """Load all of CIFAR-10: the first 45,000 training images, the last 5,000 for validation, and the 10,000 test images.
 
-    Args:
-        root: Folder to which the data are downloaded; by default the folder in CIFAR_ROOT, else data/.
+    They are in the folder CIFAR_ROOT, else data/; if not, they are downloaded to it.
     """
     from torchvision.datasets import CIFAR10
 
-    root = root or os.environ.get("CIFAR_ROOT", "data")
-    parts = [CIFAR10(root, train=train, download=True) for train in (True, False)]
+    parts = [CIFAR10(os.environ.get("CIFAR_ROOT", "data"), train=train, download=True) for train in (True, False)]
     pixels = [torch.from_numpy(part.data).permute(0, 3, 1, 2) / 255 for part in parts]  # (B, 3, 32, 32)
     mean, std = _statistics(pixels[0][:45000])
     both, test = (Split((x - mean) / std, torch.tensor(part.targets)) for x, part in zip(pixels, parts))
-    training = Split(both.images[:45000], both.labels[:45000])
-    validation = Split(both.images[45000:], both.labels[45000:])
+    training, validation = both.part(slice(45000)), both.part(slice(45000, None))
     classes, settings = list(parts[0].classes), _settings_of_photographs(32)
     return Data("CIFAR-10", training, validation, test, classes, settings, _numbers(mean), _numbers(std))
 
@@ -221,25 +214,16 @@ def draw(images: Split, count: int) -> Split:
 
 
 def some_classes(data: Data, names: list[str], each: int, each_of_test: int) -> Data:
-    """Keep some classes, and limit the number of images of each, for training and for the test.
-
-    Raises:
-        ValueError: The data lack one of the classes.
-    """
-    if missing := [name for name in names if name not in data.classes]:
-        raise ValueError(f"{data.name} has no class {', '.join(missing)}; it has {', '.join(data.classes)}")
-    old = [data.classes.index(name) for name in names]
+    """Keep some classes, and limit the number of images of each, for training and for the test."""
 
     def keep(images: Split, count: int) -> Split:
-        chosen = torch.cat([(images.labels == label).nonzero()[:count, 0] for label in old])  # (B,)
-        kept = images.part(chosen)
-        new = torch.tensor([old.index(label) for label in kept.labels.tolist()])  # (B,)
-        return replace(kept, labels=new, num_classes=len(names))
+        chosen = [(images.labels == data.classes.index(name)).nonzero()[:count, 0] for name in names]
+        labels = torch.cat([torch.full_like(places, label) for label, places in enumerate(chosen)])  # (B,)
+        return Split(images.images[torch.cat(chosen)], labels, len(names))
 
     parts = keep(data.training, each), keep(data.validation, each), keep(data.test, each_of_test)
-    training, validation, test = parts
-    name = f"{len(names)} classes of {data.name}"
-    return replace(data, name=name, training=training, validation=validation, test=test, classes=names)
+    fields = dict(zip(("training", "validation", "test"), parts))
+    return replace(data, name=f"{len(names)} classes of {data.name}", classes=names, **fields)
 
 
 def read_image(path: Path, size: int) -> Tensor:

@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-import torch
-
 from solutions.training.architectures import count_parameters, fit_width, make_model
 from solutions.training.data import Data, draw
 from solutions.training.record import Record
@@ -58,9 +56,8 @@ Plan = Generator[Run, Record, None]  # yields runs, and gets the record of each 
 
 def first_images(data: Data, count: int) -> Data:
     """Return the data with only the first images for training."""
-    first = torch.arange(min(count, len(data.training)))
-    name = f"{data.name}, the first {len(first)} training images"
-    return replace(data, name=name, training=data.training.part(first))
+    first = data.training.part(slice(count))
+    return replace(data, name=f"{data.name}, the first {len(first)} training images", training=first)
 
 
 def one_at_a_time(changed: dict[str, Settings], data: Data, seeds: int, tested: bool = True) -> Plan:
