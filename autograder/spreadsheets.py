@@ -83,6 +83,21 @@ def read_table(path: Path) -> Table:
         raise
 
 
+def read_columns(path: Path, titles: Iterable[str]) -> Table:
+    """Read a table that needs some columns; a table without rows if there is no file, or an empty one.
+
+    Raises:
+        ValueError: as `read_table`, or a column is missing. The message says which columns the table has and needs.
+    """
+    if not path.exists():
+        return Table(path, list(titles), [], [], ",")
+    table = read_table(path)
+    missing = [title for title in titles if table.place(title) is None]
+    if table.header and missing:
+        raise ValueError(f"{path} has the columns {', '.join(table.header)}; it lacks {', '.join(missing)}")
+    return table
+
+
 def _parse(path: Path, text: str, delimiter: str) -> Table:
     reader = csv.reader(io.StringIO(f"{text}\n{END}", newline=""), delimiter=delimiter)
     numbered_rows, begun = [], 1

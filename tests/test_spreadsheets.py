@@ -48,7 +48,7 @@ def test_roster_is_read_as_spreadsheets_write_it(tmp_path: Path, data: bytes) ->
         (b'id,first_name\nada,"Ada\nbea,Bea\n', "roster.csv, line 2: a cell begins with a quotation mark"),
         (b"id,first_name\n\nada,Ada,Lovelace\n", "roster.csv, line 3: there are 3 cells, and 2 columns"),
         (b"id\nada\nbea\nada\n", "roster.csv, line 4: the id 'ada' is on line 2 too"),
-        (b"name\nada\n", "roster.csv has the columns name; it needs a column id"),
+        (b"name\nada\n", "roster.csv has the columns name; it lacks id"),
     ],
 )
 def test_roster_that_is_no_table_is_refused_with_its_line(tmp_path: Path, data: bytes, said: str) -> None:

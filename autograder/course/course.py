@@ -42,7 +42,7 @@ from autograder.files import read_plain_file, write_atomically
 from autograder.imports import ROOT
 from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.settings import Settings, read_settings
-from autograder.spreadsheets import EATEN, eaten, read_table
+from autograder.spreadsheets import EATEN, eaten, read_columns
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -292,12 +292,7 @@ class Course:
         Raises:
             ValueError: the file is not a table, has no column of ids, or has an id twice. The message names file and line.
         """
-        path = self.root / "roster.csv"
-        if not path.exists():
-            return []
-        table = read_table(path)
-        if table.header and table.place("id") is None:
-            raise ValueError(f"{path} has the columns {', '.join(table.header)}; it needs a column id")
+        table = read_columns(self.root / "roster.csv", ["id"])
         people = [
             {title: table.cell(row, title) for title in ROSTER if table.place(title) is not None} for row in table.rows
         ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from autograder.files import write_atomically
 from autograder.settings import Settings
-from autograder.spreadsheets import read_table, write_defused
+from autograder.spreadsheets import read_columns, write_defused
 
 FILE = "extensions.csv"
 COLUMNS = ("student", "assignment", "until")
@@ -18,12 +18,13 @@ def read_extensions(root: Path, settings: Settings, assignment: str) -> dict[str
     Raises:
         ValueError: the table lacks a column, or a time cannot be read. The message names the line.
     """
-    found = {}
-    for where, (student, name, until) in _rows(root).items():
+    found, table = {}, read_columns(root / FILE, COLUMNS)
+    for index, row in enumerate(table.rows):
+        student, name, until = (table.cell(row, title) for title in COLUMNS)
         try:
             when = until_when(until, settings)
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise ValueError(f"{table.where(index)}: {error}") from None
         if name == assignment:
             found[student] = when
     return found
@@ -46,26 +47,7 @@ def until_when(text: str, settings: Settings) -> datetime:
 
 def write_extension(root: Path, student: str, assignment: str, until: str) -> None:
     """Write a student's extension; it replaces an earlier one for the same assignment."""
-    kept = [row for row in _rows(root).values() if row[:2] != (student, assignment)]
+    table = read_columns(root / FILE, COLUMNS)
+    rows = [[table.cell(row, title) for title in COLUMNS] for row in table.rows]
+    kept = [row for row in rows if row[:2] != [student, assignment]]
     write_atomically(root / FILE, write_defused(COLUMNS, [*kept, (student, assignment, until)]))
-
-
-def drop_extensions(root: Path, student: str) -> None:
-    """Delete a student's extensions."""
-    rows = _rows(root).values()
-    kept = [row for row in rows if row[0] != student]
-    if len(kept) < len(rows):
-        write_atomically(root / FILE, write_defused(COLUMNS, kept))
-
-
-def _rows(root: Path) -> dict[str, tuple[str, ...]]:
-    """Return the cells of each row, by its file and line."""
-    path = root / FILE
-    if not path.exists():
-        return {}
-    table = read_table(path)
-    if missing := [title for title in COLUMNS if table.place(title) is None]:
-        raise ValueError(f"{path} has the columns {', '.join(table.header)}; it lacks {', '.join(missing)}")
-    return {
-        table.where(index): tuple(table.cell(row, title) for title in COLUMNS) for index, row in enumerate(table.rows)
-    }

@@ -3,16 +3,16 @@
 import glob
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from autograder.course import extensions, regrade_requests
 from autograder.course.course import Course
 from autograder.course.decisions import write_decision
-from autograder.course.extensions import drop_extensions
 from autograder.course.gradebook import id_in_gradebook
-from autograder.course.regrade_requests import drop_requests
 from autograder.files import write_atomically
-from autograder.spreadsheets import read_table, write_table
+from autograder.spreadsheets import read_columns, write_table
 
 OF_STUDENT = ("submitted", "autograded", "feedback", "earlier")  # folders with one folder for each student
 OF_ALL = ("report", "export")  # folders in which any file may name any student; commands make them again
@@ -51,10 +51,10 @@ def forget(course: Course, student: str) -> list[str]:
     for folder in OF_ALL:
         shutil.rmtree(root / folder, ignore_errors=True)
     done += filter(None, [_remove_entries(ledger, student) for ledger in sorted(root.glob("collected/*.json"))])
-    if _drop_from_roster(root / "roster.csv", student):
+    if _drop_rows(root / "roster.csv", "id", student):
         done.append("the student's line in roster.csv")
-    drop_requests(root, student)
-    drop_extensions(root, student)
+    _drop_rows(root / regrade_requests.FILE, "student", student, regrade_requests.key_of)
+    _drop_rows(root / extensions.FILE, "student", student)
     for path in sorted(root.glob("settled/*.json")):
         write_decision(root, path.stem, student, None)
     with course.gradebook() as gradebook:
@@ -83,11 +83,10 @@ def _remove_entries(path: Path, student: str) -> str:
     return f"the student's entries in {path.parent.name}/{path.name}"
 
 
-def _drop_from_roster(path: Path, student: str) -> bool:
-    if not path.exists():
-        return False
-    table = read_table(path)
-    kept = [row for row in table.rows if table.cell(row, "id") != student]
+def _drop_rows(path: Path, column: str, student: str, form_of: Callable[[str], str] = str) -> bool:
+    """Delete a student's rows from a table, and return whether there was one. `form_of` gives the form of ids to compare."""
+    table = read_columns(path, [column])
+    kept = [row for row in table.rows if form_of(table.cell(row, column)) != form_of(student)]
     if len(kept) == len(table.rows):
         return False
     write_atomically(path, write_table(table.header, kept, table.delimiter))

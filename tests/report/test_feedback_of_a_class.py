@@ -192,10 +192,13 @@ def test_feedback_answers_who_asked_again(copied: Course) -> None:
 
 
 def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
-    """If a file still holds other students, is it missing from the list of deleted files?"""
+    """If a file still holds other students, do they stay, and is it missing from the list of deleted files?"""
     for name in ("submitted/ada", "submitted/goran", "collected"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "roster.csv").write_text("id\nada\ngoran\n", encoding="utf-8")
+    tables = {"regrade-requests.csv": "student,assignment,part", "extensions.csv": "student,assignment,until"}
+    for name, titles in tables.items():
+        (tmp_path / name).write_text(f"{titles}\nada,{NAME},x\ngoran,{NAME},x\n", encoding="utf-8")
     (tmp_path / "collected" / f"{NAME}.json").write_text('{"collected": {"ada": {}, "goran": {}}}', encoding="utf-8")
     done = run("forget", "goran", "--yes", "--course", str(tmp_path))
     named = [line.removeprefix("deleted  ") for line in done.stdout.splitlines() if line.startswith("deleted")]
@@ -205,6 +208,8 @@ def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
         "the student's line in roster.csv",
     ], done.output
     assert [name for name in named if (tmp_path / name).exists()] == []
+    for name, titles in tables.items():
+        assert (tmp_path / name).read_text(encoding="utf-8").splitlines() == [titles, f"ada,{NAME},x"]
 
 
 def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
