@@ -20,6 +20,7 @@ from autograder.course.course import Assignment, Course
 from autograder.course.forget import forget
 from autograder.course.gradebook import ORIGINALS, id_in_gradebook, student_of
 from autograder.files import write_atomically
+from autograder.spreadsheets import write_table
 
 SCRIPT = "<img src=x onerror=alert(1)>"
 IDS = (SCRIPT, '";alert(2);"', '\\";alert(3);x="', "</script><script>alert(4)</script>", "o'brien", "two\nlines")
@@ -30,8 +31,8 @@ HONEST = ("O'Brien", "Müller", "D'Angelo & Söhne", "名前", 'Doe, "Jr"', "-")
 def course(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> Course:
     """A class with hostile ids and names; each student has a graded submission."""
     course = Course(tmp_path_factory.mktemp("hostile names"))
-    rows = "".join(f'"{each.replace(chr(34), chr(34) * 2)}","{SCRIPT}","{SCRIPT}","{SCRIPT}@x"\n' for each in IDS)
-    write_atomically(course.root / "roster.csv", f"id,first_name,last_name,email\n{rows}")
+    rows = [(each, SCRIPT, SCRIPT, f"{SCRIPT}@x") for each in IDS]
+    write_atomically(course.root / "roster.csv", write_table(["id", "first_name", "last_name", "email"], rows))
     course.prepare(assignment)
     for student in IDS:
         outcome = result(assignment, student, {})
@@ -99,10 +100,7 @@ def test_no_name_runs_in_formgrader(browser: Browser, course: Course, assignment
 def test_gradebook_holds_honest_names_as_they_are(tmp_path: Path, assignment: Assignment) -> None:
     """Are ordinary ids and names unchanged, and is the roster not written again and again?"""
     course = Course(tmp_path)
-    rows = "".join(
-        f'"{each.replace(chr(34), chr(34) * 2)}","{each.replace(chr(34), chr(34) * 2)}"\n' for each in HONEST
-    )
-    write_atomically(course.root / "roster.csv", f"id,first_name\n{rows}")
+    write_atomically(course.root / "roster.csv", write_table(["id", "first_name"], zip(HONEST, HONEST)))
     course.prepare(assignment)
     with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         names = dict(database.execute("select id, first_name from student"))
