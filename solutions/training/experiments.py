@@ -31,7 +31,7 @@ from solutions.training.t4 import estimate_t4
 from solutions.training.text import load_text
 from solutions.training.wrong_digits import confusion, write_mistakes
 
-FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # classes of CIFAR-10, if no folder of five classes is given
+FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # classes of CIFAR-10; of other photographs, the first five
 out = Console()
 
 
@@ -43,7 +43,6 @@ class Options:
     night: bool
     photographs: str
     digits: str
-    five: str | None
     image_size: int
     device: torch.device
     records: Path
@@ -163,12 +162,9 @@ def say(number: int, record: Record) -> None:
 def photographs(options: Options) -> None:
     """The chapter on experiments; attentions.json shows how far two implementations of attention drift apart."""
     data = dict(photographs=load_images(options.photographs, options.image_size), digits=load_images(options.digits))
-    if options.five:
-        data["five"] = load_images(options.five, options.image_size)
-    else:
-        classes = data["photographs"].classes
-        names = FIVE if set(FIVE) <= set(classes) else classes[:5]
-        data["five"] = some_classes(data["photographs"], names, 1500, 500)
+    classes = data["photographs"].classes
+    names = FIVE if set(FIVE) <= set(classes) else classes[:5]
+    data["five"] = some_classes(data["photographs"], names, 1500, 500)
     size = plans.NIGHT if options.night else plans.Size()
     run_all(options, "photographs", plans.of_photographs(size, options.seeds, data))
     drift = options.records / "attentions.json"
@@ -244,7 +240,6 @@ def main(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     digits: Annotated[str, typer.Option(help="mnist, or digits: the stand-in.")] = "mnist",
     photographs: Annotated[str, typer.Option(help="cifar10, or a folder with train/CLASS, test/CLASS.")] = "cifar10",
-    five: Annotated[str | None, typer.Option(help="A folder with train/CLASS, test/CLASS, of five classes.")] = None,
     image_size: Annotated[int, typer.Option(min=8, help="Pixels of a side, in a folder: a multiple of 8.")] = 32,
     night: Annotated[bool, typer.Option("--night", help="More images and epochs of photographs.")] = False,
     records: Annotated[Path, typer.Option(help="Where the records go.")] = Path("book/records"),
@@ -255,7 +250,7 @@ def main(
     try:
         check_can_be_written(records / f"{name.value}.json", states / "run.ckpt")
         where = choose_device(device)
-        EXPERIMENTS[name.value](Options(seeds, night, photographs, digits, five, image_size, where, records, states))
+        EXPERIMENTS[name.value](Options(seeds, night, photographs, digits, image_size, where, records, states))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -54,7 +54,9 @@ class Record:
 
 def describe_machine(device: torch.device) -> dict:
     """Describe the machine on which a run is made."""
-    names = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    cpus = Path("/proc/cpuinfo")
+    lines = cpus.read_text().splitlines() if cpus.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return dict(
         processor=names[0] if names else platform.processor() or platform.machine(),
         cores=os.cpu_count(),
@@ -71,10 +73,6 @@ def describe_machine(device: torch.device) -> dict:
 def place_of(device: torch.device) -> tuple[dict, str]:
     """Return the machine and the precision of a run, for its record."""
     return describe_machine(device), str(choose_precision(device)).removeprefix("torch.")
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def write_record(path: Path, *records: Record) -> None:
