@@ -5,7 +5,7 @@ from pathlib import Path
 
 from autograder.files import write_atomically
 from autograder.settings import Settings
-from autograder.spreadsheets import read_columns, write_defused
+from autograder.spreadsheets import read_columns, write_table
 
 FILE = "extensions.csv"
 COLUMNS = ("student", "assignment", "until")
@@ -50,4 +50,4 @@ def write_extension(root: Path, student: str, assignment: str, until: str) -> No
     table = read_columns(root / FILE, COLUMNS)
     rows = [[table.cell(row, title) for title in COLUMNS] for row in table.rows]
     kept = [row for row in rows if row[:2] != [student, assignment]]
-    write_atomically(root / FILE, write_defused(COLUMNS, [*kept, (student, assignment, until)]))
+    write_atomically(root / FILE, write_table(COLUMNS, [*kept, (student, assignment, until)]))

@@ -11,6 +11,7 @@ from sqlalchemy import URL
 from test_cli import run
 
 from autograder.course.course import Course
+from autograder.course.extensions import read_extensions, write_extension
 from autograder.course.gradebook import lateness
 from autograder.course.recording import add_students, opened
 from autograder.course.regrade_requests import answer_request, read_requests
@@ -102,6 +103,14 @@ def test_extension_that_cannot_be_is_refused(root: Path, student: str, until: st
     done = run("extend", student, NAME, until, "--course", str(root))
     assert done.exit_code == 1 and said in " ".join(done.output.split())
     assert not (root / "extensions.csv").exists()
+
+
+def test_extension_counts_for_an_id_like_a_formula(root: Path) -> None:
+    """Does an extension reach a student whose id a spreadsheet would read as a formula, and is it written once?"""
+    for until in ("2026-12-04", "2026-12-05"):
+        write_extension(root, "+cai", NAME, until)
+    assert [*read_extensions(root, Course(root).settings, NAME)] == ["+cai"]
+    assert len((root / "extensions.csv").read_text(encoding="utf-8").splitlines()) == 2
 
 
 def make_gradebook(folder: str, student: str, barrier) -> None:
