@@ -17,11 +17,11 @@ __builtins__ = dict(vars(builtins))  # a copy for this file: a cell may replace 
 MAX_BYTES = 32 * 2**20  # bytes of one message; a test's arrays have a few thousand numbers
 MAX_NUMBERS = 2**21  # numbers of one array
 MAX_AXES = 16
-MAX_ARRAYS = 2**15  # arrays of one message: each takes a kilobyte in memory, and twenty bytes in the message
 MAX_DEPTH = 20
 MAX_TEXT = 5 * 2**20  # bytes of a reply's JSON: reading them takes 0.4 s and 200 MB at most
 MAX_VALUES = 2**18  # values of one message, nested ones included: a test's lists have a few thousand
-MAX_KEYS = 2**14  # keys of all dicts of one message: building and comparing one takes up to a millisecond
+ARRAY = 8  # values that an array counts as: it takes a kilobyte in memory, and twenty bytes in the message
+KEY = 16  # values that a key of a dict counts as: building and comparing one takes up to a millisecond
 MAX_KEY = 2**31  # a key of a dict is a text or a number below this: larger numbers can all have the same hash
 HEAD = 8  # bytes before a message on the channel: its length
 DTYPES = {np.dtype(code).str for code in ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "F", "D")}
@@ -74,30 +74,29 @@ def loads(message: bytes, most: int = MAX_BYTES) -> object:
         raise ValueError(f"not a value: {type(error).__name__}") from None
 
 
-class _Count:
-    """Counts the values and the keys of one message that is packed or read."""
+class _Message:
+    """A message that is packed or read; it counts the values."""
 
     def __init__(self) -> None:
-        self.values = self.keys = 0
+        self.values = 0
 
-    def add(self, keys: int = 0) -> None:
-        self.values, self.keys = self.values + 1, self.keys + keys
-        if self.values > MAX_VALUES or self.keys > MAX_KEYS:
-            raise ValueError(
-                f"the value has more than {MAX_VALUES:,} values in total, or {MAX_KEYS:,} keys; no more may cross"
-            )
+    def count(self, values: int, depth: int = 0) -> None:
+        self.values += values
+        if depth > MAX_DEPTH:
+            raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
+        if self.values > MAX_VALUES:
+            raise ValueError(f"the value has more than {MAX_VALUES:,} values in total; no more may cross")
 
 
-class _Packer:
+class _Packer(_Message):
     """Converts a value into what JSON knows, and collects the bytes of its arrays in order."""
 
     def __init__(self) -> None:
-        self.numbers, self.count = list[bytes](), _Count()
+        super().__init__()
+        self.numbers = list[bytes]()
 
     def pack(self, value: object, depth: int) -> object:
-        if depth > MAX_DEPTH:
-            raise ValueError(f"the value nests deeper than {MAX_DEPTH}")
-        self.count.add()
+        self.count(1, depth)
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             return value
@@ -105,7 +104,7 @@ class _Packer:
             name = "tuple" if isinstance(value, tuple) else "list"
             return {name: [self.pack(item, depth + 1) for item in value]}
         if isinstance(value, dict):
-            self.count.add(keys=len(value))
+            self.count(KEY * len(value))
             if not all(map(_is_key, value)):
                 return {"foreign": "dict"}
             return {"dict": [[key, self.pack(item, depth + 1)] for key, item in value.items()]}
@@ -121,10 +120,7 @@ class _Packer:
         return {"foreign": kind.__name__}
 
     def pack_array(self, array: np.ndarray) -> list | None:
-        if len(self.numbers) == MAX_ARRAYS:
-            raise ValueError(
-                f"the value holds more than {MAX_ARRAYS:,} arrays or numbers of NumPy's; no more may cross"
-            )
+        self.count(ARRAY - 1)
         if array.size > MAX_NUMBERS or array.nbytes > MAX_BYTES // 2:
             raise ValueError(
                 f"an array of shape {array.shape} takes {array.nbytes:,} bytes; at most {MAX_BYTES // 2:,} may cross, "
@@ -146,17 +142,15 @@ class _Packer:
         return [array.dtype.str, list(array.shape)]
 
 
-class _Reader:
+class _Reader(_Message):
     """Converts what JSON knows back into the value; each array takes the next bytes."""
 
     def __init__(self, numbers: bytes) -> None:
-        self.numbers, self.arrays = io.BytesIO(numbers), 0
-        self.count = _Count()
+        super().__init__()
+        self.numbers = io.BytesIO(numbers)
 
     def read(self, packed: object, depth: int) -> object:
-        if depth > MAX_DEPTH:
-            raise ValueError(f"nests deeper than {MAX_DEPTH}")
-        self.count.add()
+        self.count(1, depth)
         if packed is None or type(packed) in (bool, int, float, str):
             return packed
         ((kind, content),) = packed.items()
@@ -164,7 +158,7 @@ class _Reader:
             items = [self.read(item, depth + 1) for item in content]
             return items if kind == "list" else tuple(items)
         if kind == "dict":
-            self.count.add(keys=len(content))
+            self.count(KEY * len(content))
             if not all(_is_key(key) for key, _ in content):
                 raise ValueError("unknown kind of key")
             return {key: self.read(item, depth + 1) for key, item in content}
@@ -179,9 +173,7 @@ class _Reader:
         raise ValueError("unknown kind of value")
 
     def read_array(self, dtype: str, shape: list) -> np.ndarray:
-        self.arrays += 1
-        if self.arrays > MAX_ARRAYS:
-            raise ValueError("too many arrays")
+        self.count(ARRAY - 1)
         if dtype not in DTYPES:
             raise ValueError("unknown dtype")
         if len(shape) > MAX_AXES or not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
