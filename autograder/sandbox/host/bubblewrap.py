@@ -230,7 +230,7 @@ def _kernel_process(
     program = "/grader/inside.py" if sandboxed else str(GUEST / "inside.py")
     bounds = json.dumps(limits.resource_limits() if sandboxed else {})
     command = [*walls, *_python(program), str(channel.fileno()), bounds]
-    return _launch(command, folder, log, pass_fds=[channel.fileno()])
+    return _launch(command, folder, log, channel)
 
 
 class WarmParent:
@@ -249,7 +249,7 @@ class WarmParent:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [*_bubblewrap(None, limits, parent=True), *_python("/grader/warm.py"), str(theirs.fileno())]
         with theirs, (self.folder / "log").open("wb") as log:
-            self.process = _launch([*command, *modules], self.folder, log, pass_fds=[theirs.fileno()])
+            self.process = _launch([*command, *modules], self.folder, log, theirs)
         self._begin()
 
     def _begin(self) -> None:
@@ -309,19 +309,14 @@ _parent: WarmParent | None = None
 _forking_failed = False  # whether this machine refuses a warm parent
 
 
-def _launch(
-    command: list[str],
-    folder: Path,
-    log: BinaryIO,
-    pass_fds: Sequence[int] = (),
-) -> psutil.Popen:
-    """Start a process that inherits only the named files, and prints to the log."""
+def _launch(command: list[str], folder: Path, log: BinaryIO, channel: socket.socket) -> psutil.Popen:
+    """Start a process that inherits only the channel, and prints to the log."""
     return psutil.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        pass_fds=pass_fds,
+        pass_fds=[channel.fileno()],
         start_new_session=True,
         env=_environment(folder),
     )
@@ -444,14 +439,11 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
     if ROOT.is_relative_to("/usr"):
         command += ["--tmpfs", str(ROOT)]
     for folder in _shown_folders():
-        command += _visible(folder)
+        command += _visible(folder, folder)
     for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
-        command += ["--perms", "0755", "--dir", "/grader", "--ro-bind", str(file), f"/grader/{file.name}"]
+        command += _visible(file, Path("/grader", file.name))
     for file in STAND_INS:
-        place = Path("/grader", file.relative_to(ROOT))
-        for folder in list(reversed(place.parents))[2:]:
-            command += ["--perms", "0755", "--dir", str(folder)]
-        command += ["--ro-bind", str(file), str(place)]
+        command += _visible(file, Path("/grader", file.relative_to(ROOT)))
     for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
@@ -497,9 +489,8 @@ def _is_shown_with_python(path: Path) -> bool:
     return any(path.is_relative_to(folder) for folder in _python_folders())
 
 
-def _visible(path: Path) -> list[str]:
-    """Return options that show a folder read-only at its own path, and let the sandbox's user pass through its parents."""
-    parents = [
-        part for parent in list(reversed(path.parents))[1:] for part in ("--perms", "0755", "--dir", str(parent))
-    ]
-    return [*parents, "--ro-bind", str(path), str(path)]
+def _visible(path: Path, place: Path) -> list[str]:
+    """Return options that show a file or folder read-only, and let the sandbox's user pass through its parents."""
+    parents = [*reversed(place.parents)][1:]
+    options = [option for parent in parents for option in ("--perms", "0755", "--dir", str(parent))]
+    return [*options, "--ro-bind", str(path), str(place)]
