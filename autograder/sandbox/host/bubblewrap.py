@@ -162,7 +162,7 @@ def lives(process: psutil.Process) -> bool:
 def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     """Start a kernel and wait until it is ready, before any student's code runs.
 
-    If the limits say so, the kernel is forked from a warm parent. If the first fork fails, as on a machine that refuses a
+    If the limits say so, the kernel is forked from a warm parent. If a fork fails, as on a machine that refuses a
     sandbox within a sandbox, this process warns once, and starts this and all later kernels afresh.
 
     Raises:
@@ -174,8 +174,6 @@ def start_kernel(limits: Limits, sandboxed: bool = True) -> Sandbox:
     try:
         return _start(limits, sandboxed, warm_parent(limits))
     except SandboxError as error:
-        if _parent is not None and _parent.proven:
-            raise
         _forking_failed = True
         logging.getLogger(__name__).warning("Kernels are not forked. Starting each one takes about 2 s: %s", error)
         return _start(limits, sandboxed, None)
@@ -205,7 +203,6 @@ def _start(limits: Limits, sandboxed: bool, parent: "WarmParent | None") -> Sand
         if parent is not None:
             first = next(_below(process.pid))  # the first process of the kernel's namespace: all others die with it
             sandbox.process = psutil.Process(first)
-            parent.proven = True
         if sandboxed:
             name = f"{PREFIX}{os.getpid()}-"
             sandbox.group = make_group(name, limits.memory_bytes, OWN_PROCESSES + limits.processes)
@@ -250,18 +247,14 @@ class WarmParent:
         command = [*_bubblewrap(None, limits, parent=True), *_python("/grader/warm.py"), str(theirs.fileno())]
         with theirs, (self.folder / "log").open("wb") as log:
             self.process = _launch([*command, *modules], self.folder, log, theirs)
-        self._begin()
-
-    def _begin(self) -> None:
-        self.user, self.proven = os.getpid(), False  # user: the PID using this; proven: a forked kernel has answered
+        self.user = os.getpid()  # the process that forks kernels from it
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"process": self.process.pid}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.process = psutil.Process(self.process)
-        self._begin()
+        self.process, self.user = psutil.Process(self.process), os.getpid()
 
     def fork(self, user: int | None, limits: Limits, log: BinaryIO, channel: socket.socket) -> psutil.Process:
         """Fork a kernel; return the process that waits for the first process of its namespace."""
