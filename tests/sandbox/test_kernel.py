@@ -69,29 +69,25 @@ def test_limit_of_memory_of_all_processes(start: Callable[..., Kernel], where: s
     assert kernel.sandbox.group is None or not any(folder.exists() for folder in kernel.sandbox.group.folders)
 
 
-ENDS = {
-    "exit": "import os; os._exit(0)",
-    "kill": "import os; os.kill(os.getpid(), 9)",
-    "fault": "import ctypes; ctypes.string_at(0)",
-}
-HANGS = {
-    "catches everything": "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass",
-    "stops itself": "import os\nos.kill(os.getpid(), 19)",
-    "waits for its child": "import ctypes, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)",
-}
-
-
-@pytest.mark.parametrize("kind", {**ENDS, **HANGS})
-def test_kernel_that_ends_or_hangs_is_lost(start: Callable[..., Kernel], kind: str) -> None:
-    """Is a kernel that ends itself crashed, and one that does not return given up in time, whatever it ignores?"""
+@pytest.mark.parametrize(
+    ("source", "state", "said"),
+    [
+        ("import os\nos._exit(0)", "crashed", "died"),
+        # The kernel is in state D, but does not wait for the disk.
+        (
+            "import ctypes, time\nif ctypes.CDLL(None).vfork() == 0:\n    time.sleep(600)",
+            "timed out",
+            "Not done after 1 s",
+        ),
+    ],
+)
+def test_kernel_that_ends_or_hangs_is_lost(start: Callable[..., Kernel], source: str, state: str, said: str) -> None:
+    """Is a kernel that ends itself crashed, and one that does not return given up in time, and is nothing left of it?"""
     kernel, begun = start(cell_seconds=1.0), time.monotonic()
-    state, said = ("crashed", "died") if kind in ENDS else ("timed out", "Not done after 1 s")
     with pytest.raises(KernelLost, match=said) as lost:
-        kernel.run_cell({**ENDS, **HANGS}[kind])
-    assert lost.value.state == state
+        kernel.run_cell(source)
+    assert lost.value.state == state and time.monotonic() < begun + 8
     assert not kernel.sandbox.is_alive() and not kernel.sandbox.folder.exists()
-    if kind == "waits for its child":  # it is in state D, but does not wait for the disk
-        assert time.monotonic() < begun + 8
 
 
 def test_kernel_ends_with_a_grader_that_was_killed() -> None:
@@ -188,6 +184,9 @@ FLOODS = {
         "from IPython.display import Image\nimport os\n"
         "head = b'\\x89PNG\\r\\n\\x1a\\n' + bytes([0, 0, 0, 13]) + b'IHDR' + 2 * bytes([0, 0, 1, 0])\n"
         "display(Image(data=head + os.urandom(5_000_000), format='png'))"
+    ),
+    "a forged reply": reaching(
+        "import inside\ninside.OUTPUTS.kept += [('stream', {'name': 'stdout', 'text': 'x' * 2000})] * 2000"
     ),
 }
 
