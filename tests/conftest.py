@@ -9,11 +9,10 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import autograder.lighter_imports  # noqa: F401 - first: it makes the import of nbformat faster
 from autograder.imports import ROOT
@@ -53,7 +52,6 @@ if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tes
     from autograder.judge.kill_matrix import Matrix
     from autograder.publish.wrong_lines import Riddle
 
-T = TypeVar("T")
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
 # Together they have the 20 points of 1_attention.
@@ -238,12 +236,6 @@ def attacker(perfect: NotebookNode) -> NotebookNode:
 def deep_is_asked(request: pytest.FixtureRequest) -> bool:
     """Whether a deep test of the requesting file will run."""
     return any(item.path == request.path and item.get_closest_marker("deep") for item in request.session.items)
-
-
-def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in another thread, because it needs its own event loop and this thread has the browser's loop."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(function, *arguments).result()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +70,12 @@ def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
         made_by.write_text(digest, encoding="utf-8")
 
 
-def prepare_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
+def prepare_book(progress: Progress = lambda *_: None) -> None:
     """Do what takes longest, in parallel: run the chapters whose code changed, and make the riddles.
 
     The outputs of chapters and the riddles are kept where a build looks for them.
 
     Args:
-        root: The repository's folder.
         progress: Called as chapters end.
 
     Raises:
@@ -83,14 +83,8 @@ def prepare_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
     """
     make = "from autograder.publish.wrong_lines import riddles; riddles()"
     # If it fails, so does the page that shows riddles, and says why.
-    riddles = (
-        subprocess.Popen([sys.executable, "-c", make], cwd=root, stderr=subprocess.DEVNULL) if root == ROOT else None
-    )
-    try:
-        run_chapters(root, progress)
-    finally:
-        if riddles:
-            riddles.wait()
+    with subprocess.Popen([sys.executable, "-c", make], cwd=ROOT, stderr=subprocess.DEVNULL):
+        run_chapters(progress=progress)
 
 
 @contextlib.contextmanager
@@ -98,13 +92,12 @@ def preparing_book() -> Iterator[None]:
     """Prepare the book in the background, in the time that other processes leave."""
     prepare = "import os; os.nice(19); from autograder.publish.book import prepare_book; prepare_book()"
     # If it fails, so does the build afterwards, and says why.
-    preparing = subprocess.Popen([sys.executable, "-c", prepare], cwd=ROOT, stderr=subprocess.DEVNULL)
-    try:
-        yield
-        preparing.wait()
-    finally:
-        preparing.terminate()
-        preparing.wait()
+    with subprocess.Popen([sys.executable, "-c", prepare], cwd=ROOT, stderr=subprocess.DEVNULL) as preparing:
+        try:
+            yield
+            preparing.wait()
+        finally:
+            preparing.terminate()
 
 
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
@@ -122,14 +115,21 @@ def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> Non
     from jupyter_cache.base import CacheBundleIn
 
     forget_outputs_of_another_kind(root)
-    with open_cache(root) as cache:
-        waiting = _uncached_chapters(cache, root)
-
-        def keep(path: Path, seconds: float) -> None:
-            bundle = CacheBundleIn(waiting[path], str(path), data={"execution_seconds": seconds})
+    with open_cache(root) as cache, contextlib.ExitStack() as at_the_end:
+        waiting, pool = _uncached_chapters(cache, root), ThreadPoolExecutor(os.cpu_count())
+        at_the_end.callback(pool.shutdown, cancel_futures=True)
+        running = {pool.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
+        if running:
+            progress("chapters", 0, len(running))
+        for done, chapter in enumerate(as_completed(running), 1):
+            path = running[chapter]
+            try:
+                data = {"execution_seconds": chapter.result()}
+            except Exception as error:
+                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
+            bundle = CacheBundleIn(waiting[path], str(path), data=data)
             cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-
-        asyncio.run(_run_side_by_side(waiting, root, keep, progress))
+            progress("chapters", done, len(running))
 
 
 @contextlib.contextmanager
@@ -164,28 +164,7 @@ def _uncached_chapters(cache: "JupyterCacheBase", root: Path) -> dict[Path, Note
     return waiting
 
 
-async def _run_side_by_side(
-    notebooks: dict[Path, NotebookNode], root: Path, keep: Callable[[Path, float], None], progress: Progress
-) -> None:
-    """Run chapters on all cores. When a chapter has ended, keep it with its running time in seconds."""
-    cores = asyncio.Semaphore(os.cpu_count() or 1)
-
-    async def run(path: Path) -> tuple[Path, float]:
-        async with cores:
-            try:
-                return path, await _run(notebooks[path], root, timeout=600)
-            except Exception as error:
-                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
-
-    tasks = [asyncio.create_task(run(path)) for path in notebooks]
-    if tasks:
-        progress("chapters", 0, len(tasks))
-    for done, task in enumerate(asyncio.as_completed(tasks), 1):
-        keep(*await task)
-        progress("chapters", done, len(tasks))
-
-
-async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
+def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
     """Run a notebook in a folder without files of the repository, as on Colab; return the seconds that it took."""
     from nbclient import NotebookClient
     from traitlets.log import get_logger
@@ -205,15 +184,14 @@ async def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
         # Cells must not contain times, because the cells are part of the notebook's key in the cache.
         client = NotebookClient(notebook, record_timing=False, **options)
         warm(client.create_kernel_manager())
-        await client.async_execute(env=chapter_environment(root))
+        asyncio.run(client.async_execute(env=chapter_environment(root)))
     return time.monotonic() - begun
 
 
-def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
+def build_book(progress: Progress = lambda *_: None) -> Path:
     """Build the book with warnings as errors; its chapters run only when their code changed.
 
     Args:
-        root: The repository's folder.
         progress: Called as the work goes on.
 
     Returns:
@@ -222,33 +200,33 @@ def build_book(root: Path = ROOT, progress: Progress = lambda *_: None) -> Path:
     Raises:
         BookError: a chapter failed, or jupyter-book did.
     """
-    inputs = {path for pattern in INPUTS for path in root.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
-    extensions = digest_of(root.glob("book/_ext/*.py"), root=root)
-    digest = f"{digest_of(filter(Path.is_file, inputs), root=root)} {extensions}"
-    page, stamp = root / "_build" / "html" / "index.html", root / "_build" / ".stamp"
+    inputs = {path for pattern in INPUTS for path in ROOT.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
+    extensions = digest_of(ROOT.glob("book/_ext/*.py"))
+    digest = f"{digest_of(filter(Path.is_file, inputs))} {extensions}"
+    page, stamp = ROOT / "_build" / "html" / "index.html", ROOT / "_build" / ".stamp"
     last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
     if page.exists() and last == digest:
-        _put_wheel(root)
+        _put_wheel()
         return page
-    prepare_book(root, progress)
+    prepare_book(progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     # After a change of an extension, these pages would stay as the old extension made them.
     if not last.endswith(extensions):
-        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
+        shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
     # Sphinx copies changed styles and scripts only when it writes a page.
-    (root / "_build" / "html" / "book" / "intro.html").unlink(missing_ok=True)
+    (ROOT / "_build" / "html" / "book" / "intro.html").unlink(missing_ok=True)
     stamp.unlink(missing_ok=True)
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(root), "-W", "-n", "--keep-going"]
-    if subprocess.run(command, cwd=root, env=chapter_environment(root), check=False).returncode != 0:
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(ROOT), "-W", "-n", "--keep-going"]
+    if subprocess.run(command, cwd=ROOT, env=chapter_environment(), check=False).returncode != 0:
         raise BookError("the book was not built; the warnings above say why")
     stamp.write_text(digest, encoding="utf-8")
-    _put_wheel(root)
+    _put_wheel()
     return page
 
 
-def _put_wheel(root: Path) -> None:
+def _put_wheel() -> None:
     """Publish the package of the visible tests with the book: a notebook on Colab installs it from there."""
-    (root / "_build" / "html" / WHEEL).write_bytes(wheel_of(ROOT))
+    (ROOT / "_build" / "html" / WHEEL).write_bytes(wheel_of(ROOT))
 
 
 def find_browser() -> str:
@@ -295,7 +273,7 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     done = iter(range(1, len(notebook.cells) + 1))
     options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}
     try:
-        asyncio.run(_run(notebook, root, timeout=None, skip_cells_with_tag="", **options))
+        _run(notebook, root, timeout=None, skip_cells_with_tag="", **options)
     except CellExecutionError as error:
         raise BookError(f"book/{name}.md failed:\n{error}") from None
     evidence = {

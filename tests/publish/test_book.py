@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup, Tag
-from conftest import ALL, find_violations, in_a_thread
+from conftest import ALL, find_violations
 from playwright.sync_api import Browser, Page, Response, TimeoutError
 from test_equations import equations_in
 
@@ -49,7 +49,7 @@ def site() -> Iterator[str]:
     """
     shutil.rmtree(HTML, ignore_errors=True)
     (ROOT / "_build" / ".stamp").unlink(missing_ok=True)
-    in_a_thread(build_book)
+    build_book()
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

@@ -2,12 +2,12 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jupytext
 import psutil
 import pytest
-from conftest import in_a_thread
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -44,12 +44,12 @@ def test_chapter_finds_nothing_of_another(root: Path) -> None:
     leave = "import os, torch\nleft = os.environ['LEFT'] = 'left'\ntorch.manual_seed(7)\nplt.rcParams['font.size'] = 3"
     find = "import os\nprint('left' in globals(), 'LEFT' in os.environ, __name__, os.listdir())"
     write_chapter(root, "first", draw, leave)
-    in_a_thread(run_chapters, root)
+    run_chapters(root)
     write_chapter(
         root, "second", find, draw, "import torch\nprint(torch.initial_seed() == 7, plt.rcParams['font.size'])"
     )
     done: list[tuple] = []
-    in_a_thread(run_chapters, root, lambda *step: done.append(step))
+    run_chapters(root, lambda *step: done.append(step))
     assert done == [("chapters", 0, 1), ("chapters", 1, 1)]  # the first chapter has not changed
     outputs = outputs_of(root)
     found, figure, seed = outputs["second"]
@@ -62,7 +62,7 @@ def test_failing_chapter_is_named_and_its_kernel_is_gone(root: Path) -> None:
     for source, said in (("1 / 0", "ZeroDivisionError"), ("os._exit(3)", "Kernel died")):
         write_chapter(root, "broken", f"import os\nopen('{root}/kernel', 'w').write(str(os.getpid()))", source)
         with pytest.raises(BookError, match=rf"(?s)book/broken\.md failed: .*{said}"):
-            in_a_thread(run_chapters, root)
+            run_chapters(root)
         assert not psutil.pid_exists(int((root / "kernel").read_text()))
 
 
@@ -72,11 +72,12 @@ def test_record_is_what_the_long_cell_makes(root: Path) -> None:
     work = "import time\nwhile time.process_time() < 1:\n    pass\nrecord = {'steps': 3}"
     long = new_code_cell(work, metadata={"tags": ["skip-execution"]})
     write_chapter(root, "chapter", "x = 1", long, "1 / 0")
-    path = in_a_thread(record_chapter, "chapter", root)
+    thread = ThreadPoolExecutor(1)  # this thread may have the browser's event loop
+    path = thread.submit(record_chapter, "chapter", root).result()
     found = json.loads(path.read_text())
     assert found["results"] == {"steps": 3} and found["machine"]["torch"] and found["cpu_seconds"] > 0
     long.source = "record = 1 / 0"
     write_chapter(root, "chapter", long)
     with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
-        in_a_thread(record_chapter, "chapter", root)
+        thread.submit(record_chapter, "chapter", root).result()
     assert json.loads(path.read_text()) == found

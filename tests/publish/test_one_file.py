@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import in_a_thread
 from pypdf import PdfReader
 from typer.testing import CliRunner
 
@@ -248,7 +247,7 @@ def test_what_a_browser_says_is_shown_when_it_fails(
 @pytest.mark.parametrize("solutions", [False, True])
 def test_the_book_as_one_file(solutions: bool) -> None:
     """Are both files of the real book complete: every chapter's last words, no LaTeX, and only requested answers?"""
-    in_a_thread(build_book)
+    build_book()
     book = read_articles(ROOT, solutions)
     look_into_epub(write_epub(solutions=solutions), book)
     texts = look_into_pdf(print_book(solutions=solutions), book)
