@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 import warnings
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from attention_tests.compare import difference, outcome
 from attention_tests.repair import BrokenBlock
-from conftest import ALL, assignment_of, lost, setup_of
+from conftest import ALL, NAME, assignment_of, lost, setup_of
 from sample_class import BONUS
 
 from autograder.cells import points_of
@@ -136,6 +137,24 @@ def test_visible_test_says_that_nothing_is_written(name: str, each: Exercise) ->
         return
     assert str(error).endswith("not written yet.")
     assert error.mistake is None
+
+
+def test_visible_test_quotes_the_line_of_an_error_in_the_grader() -> None:
+    """Does the error name the student's own line that raised, not a line of the test, as in Jupyter?"""
+    source, name = "def softmax(scores, axis=-1):\n    return helper(scores)\n", "<ipython-input-2-0123456789ab>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), own := {})
+    error = said_of(NAME, exercises_of("attention")["softmax"], own["softmax"])
+    assert "NameError: name 'helper' is not defined (in softmax, line 2: return helper(scores))" in str(error)
+
+
+def test_exercise_that_fails_again_is_passed_no_more(capsys: pytest.CaptureFixture) -> None:
+    """Does the list of passing exercises drop one that a later change broke?"""
+    softmax, (namespace, cells) = exercises_of("attention")["softmax"], setup_of(NAME)
+    assert said_of(NAME, softmax, softmax.answers.softmax) is None
+    assert said_of(NAME, softmax, np.exp)
+    exec(cells["test_attention"], namespace | {"attention": softmax.answers.attention})
+    assert "So far: softmax –  attention ✓  self_attention –" in capsys.readouterr().out
 
 
 GAPS = {  # what belongs into the gaps of the first lines that a notebook gives
