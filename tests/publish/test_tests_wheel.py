@@ -7,11 +7,7 @@ import re
 import site
 import subprocess
 import sys
-import threading
 import zipfile
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import nbformat
@@ -28,19 +24,6 @@ CODE = """import numpy as np
 def softmax(scores, axis=-1):
     exponentials = np.exp(scores - scores.max(axis, keepdims=True))
     return exponentials / exponentials.sum(axis, keepdims=True)"""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a local server that has the wheel."""
-    folder = tmp_path_factory.mktemp("served")
-    (folder / WHEEL).write_bytes(wheel_of(ROOT))
-    handler = partial(SimpleHTTPRequestHandler, directory=folder)
-    handler.func.log_message = lambda *_: None
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/{WHEEL}"
-        server.shutdown()
 
 
 @pytest.fixture
@@ -69,32 +52,27 @@ def run_in(kernel: str, folder: Path, address: str) -> list[str]:
 
 
 @pytest.mark.deep
-def test_notebook_alone_installs_its_tests(served: str, kernel: str, tmp_path: Path) -> None:
-    """Does the set-up cell install the package from the course's address, as on Colab?"""
-    setup, _, tested = run_in(kernel, tmp_path / "alone", served)
+@pytest.mark.parametrize("place", ["at the address", "next to the notebook"])
+def test_notebook_alone_gets_its_tests(place: str, kernel: str, tmp_path: Path) -> None:
+    """Does the set-up cell install the package from the course's address, or find it next to the notebook?"""
+    folder = tmp_path / place.replace(" ", "_")
+    folder.mkdir()
+    (folder / WHEEL).write_bytes(wheel_of(ROOT))
+    address = folder / WHEEL if place == "at the address" else tmp_path / "nowhere" / WHEEL
+    setup, _, tested = run_in(kernel, tmp_path / "next_to_the_notebook", address.as_uri())
     assert "Ready: NumPy" in setup
     assert tested.startswith("softmax passes the visible tests.")
 
 
 @pytest.mark.deep
-def test_other_bytes_are_refused(served: str, kernel: str, tmp_path: Path) -> None:
+def test_other_bytes_are_refused(kernel: str, tmp_path: Path) -> None:
     """Is a package with another digest not installed, and does the student read what to do, and can go on?"""
-    other = wheel(files_of_package(ROOT) | {"more.py": b""}, VERSION)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / WHEEL).write_bytes(other)
-    setup, answer, tested = run_in(kernel, tmp_path / "alone", f"file://{tmp_path}/elsewhere/{WHEEL}")
+    other = tmp_path / "elsewhere" / WHEEL
+    other.parent.mkdir()
+    other.write_bytes(wheel(files_of_package(ROOT) | {"more.py": b""}, VERSION))
+    setup, answer, tested = run_in(kernel, tmp_path / "alone", other.as_uri())
     assert "Ready" not in setup and "THESE PACKAGES DO NOT MATCH THE HASHES" in setup.replace("\n", " ")
     assert (answer, tested) == ("", f"To test, put {WHEEL} next to this notebook.\n")
-
-
-@pytest.mark.deep
-def test_file_next_to_the_notebook_is_enough(kernel: str, tmp_path: Path) -> None:
-    """Without a network, does the one file next to the notebook give the tests, and does a wrong answer get its name?"""
-    (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / WHEEL).write_bytes(wheel_of(ROOT))
-    setup, _, tested = run_in(kernel, tmp_path / "alone", "http://127.0.0.1:9/none.whl")
-    assert "Ready: NumPy" in setup
-    assert tested.startswith("softmax passes the visible tests.")
 
 
 def test_wheel_is_the_same_each_time_and_complete() -> None:
