@@ -29,17 +29,11 @@ class Optional(SphinxDirective):
 
 
 def fold(app: Sphinx, document: nodes.document, page: str) -> None:
-    """Fold the optional parts of a page, or, for an EPUB, leave them open."""
+    """Fold the optional parts of a page."""
+    opening = '<details class="optional"><summary>Optional: the rest of this section</summary>'
     for mark in list(document.findall(optional)):
-        if app.builder.name == "html":
-            mark.parent += nodes.raw("", "</details>", format="html")
-            mark.replace_self(
-                nodes.raw(
-                    "", '<details class="optional"><summary>Optional: the rest of this section</summary>', format="html"
-                )
-            )
-        else:
-            mark.parent.remove(mark)
+        mark.parent += nodes.raw("", "</details>", format="html")
+        mark.replace_self(nodes.raw("", opening, format="html"))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -72,20 +72,6 @@ def names_of_helpers() -> set[str]:
     return every - {"__name__", "__doc__"}
 
 
-@contextlib.contextmanager
-def assigned(namespace: dict[str, Any], name: str, value: Any) -> Iterator[None]:
-    """Give a name of the notebook another value for a while."""
-    missing = object()
-    before = namespace.get(name, missing)
-    namespace[name] = value
-    try:
-        yield
-    finally:
-        namespace.pop(name)
-        if before is not missing:
-            namespace[name] = before
-
-
 def said_by(test: str, namespace: dict[str, Any]) -> str:
     """Run a visible test; return its error, or an empty string."""
     try:
@@ -107,7 +93,8 @@ def broken_by(name: str, everything: bool) -> dict[tuple[str, str], str]:
         for each, test in tests.items():
             if not everything and each in SLOW and word not in used[each]:
                 continue
-            with assigned(namespace, word, 3):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(namespace, word, 3)
                 said = said_by(test, namespace)
             if said and f"`{word}` is " not in said:
                 found[word, each] = said
@@ -169,7 +156,8 @@ def test_setup_runs_again_whatever_has_taken_its_names(name: str) -> None:
 def test_name_that_is_overwritten_is_said(name: str, exercise: str, word: str, value: Any, said: str) -> None:
     """Does a student read which name was overwritten, its new value, and what to do?"""
     namespace, tests = solved(name)
-    with assigned(namespace, word, value):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(namespace, word, value)
         text = said_by(tests[exercise], namespace)
     assert text.startswith(f"WrongAnswer: {said}")
     assert "Rename that variable, and run the notebook again from the top." in text

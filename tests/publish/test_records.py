@@ -2,8 +2,11 @@
 
 import ast
 import hashlib
+import http.client
 import json
+import os
 import re
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
@@ -34,22 +37,9 @@ CHAPTERS = {path.stem: path for path in sorted((ROOT / "book").glob("*.md")) if 
 
 def reader_of(chapter: Path) -> tuple[Callable[[str, str], bytes | None], dict]:
     """Return a chapter's `read_record` and its global names, such as `RECORDS`."""
-    kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef)
-    names = {"SITE", "RECORDS", "read_record"}
-    body = [
-        node
-        for node in ast.parse(code_of(chapter)).body
-        if isinstance(node, kept)
-        and (isinstance(node, ast.Import | ast.ImportFrom) or names & {getattr(node, "name", ""), *targets(node)})
-    ]
-    namespace: dict = {}
-    exec(compile(ast.Module(body, []), str(chapter), "exec"), namespace)
+    namespace: dict = {"hashlib": hashlib, "http": http, "os": os, "urllib": urllib, "Path": Path}
+    exec(re.search(r"^SITE = .*?^    return None$", code_of(chapter), re.M | re.S)[0], namespace)
     return namespace["read_record"], namespace
-
-
-def targets(node: ast.AST) -> set[str]:
-    """Return the names that an assignment statement sets."""
-    return {target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)}
 
 
 def records_of(chapter: Path) -> list[tuple[str, str]]:
@@ -102,12 +92,11 @@ def test_chapters_carry_the_same_function(name: str) -> None:
         ({"book": b"another", "site": b"another"}, None, ["not the file"] * 2),
     ],
 )
-@pytest.mark.parametrize("name", CHAPTERS)
 def test_read_record_takes_the_first_right_file(
-    name: str, places: dict, found: bytes | None, said: list[str], tmp_path: Path, monkeypatch, capsys
+    places: dict, found: bytes | None, said: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
     """Is a file of the folder preferred to that at the address, and a missing or wrong one refused with a message?"""
-    read_record, names = reader_of(CHAPTERS[name])
+    read_record, names = reader_of(CHAPTERS["encoder"])  # the same in all chapters, as another test asks
     names["RECORDS"] = (tmp_path / "site").as_uri() + "/"
     for folder, content in places.items():
         (tmp_path / folder).mkdir()
