@@ -201,17 +201,14 @@ def build_book(progress: Progress = lambda *_: None) -> Path:
         BookError: a chapter failed, or jupyter-book did.
     """
     inputs = {path for pattern in INPUTS for path in ROOT.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
-    extensions = digest_of(ROOT.glob("book/_ext/*.py"))
-    digest = f"{digest_of(filter(Path.is_file, inputs))} {extensions}"
+    digest = digest_of(filter(Path.is_file, inputs))
     page, stamp = ROOT / "_build" / "html" / "index.html", ROOT / "_build" / ".stamp"
-    last = stamp.read_text(encoding="utf-8") if stamp.exists() else ""
-    if page.exists() and last == digest:
+    if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         _put_wheel()
         return page
     prepare_book(progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
-    # After a change of an extension, these pages would stay as the old extension made them.
-    if not last.endswith(extensions):
+    if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
     # Sphinx copies changed styles and scripts only when it writes a page.
     (ROOT / "_build" / "html" / "book" / "intro.html").unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from nbgrader.utils import compute_checksum
 
 from autograder.imports import ROOT
 from autograder.publish.chapters import build_chapters
-from autograder.publish.generated import exercise_of, sources, sources_of, stale
+from autograder.publish.generated import exercise_of, sources_of, stale
 from autograder.publish.tests_wheel import FOLDER, WHEEL, files_of_package, wheel_of
 from autograder.settings import Settings, web_address
 
@@ -74,9 +74,7 @@ class _StudentVersion:
         self.folder, self.settings = folder, settings
         self.exercises = {source.parent.name: exercise_of(source) for source in selected}
         self.config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-        others = {f"{source.parent.name}_exercise" for source in sources()} - {
-            f"{name}_exercise" for name in self.exercises
-        }
+        others = {f"{name}_exercise" for name in sources_of() if name not in self.exercises}
         pages = sorted(path.stem for path in ROOT.glob("book/*.md"))
         self.left_out = others | {page for page in pages if PAGES_LEFT_OUT.fullmatch(page)}
         self.pages = [page for page in pages if page not in self.left_out]
