@@ -12,7 +12,6 @@ and no such line, because the line holds a part of the answer. `book/_static/mis
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,35 +19,13 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.domains import Domain, ObjType
+from sphinx.domains import ObjType
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 
 class mistake_entry(nodes.General, nodes.Element):
     """One mistake."""
-
-
-class Mistakes(Domain):
-    """The mistakes for the search. It finds a mistake if every word of a query matches, at any place in the title."""
-
-    name = "mistakes"
-    label = "Mistakes"
-    object_types: ClassVar = {"mistake": ObjType("known mistake")}
-    initial_data: ClassVar = {"titles": {}}  # by name: title and page
-
-    def clear_doc(self, docname: str) -> None:
-        """Forget the mistakes of a page."""
-        self.data["titles"] = {name: of for name, of in self.data["titles"].items() if of[1] != docname}
-
-    def merge_domaindata(self, docnames: Iterable[str], otherdata: dict) -> None:
-        """Add the mistakes that another process has read."""
-        self.data["titles"] |= {name: of for name, of in otherdata["titles"].items() if of[1] in docnames}
-
-    def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """Yield the entries of the search."""
-        for name, (title, docname) in self.data["titles"].items():
-            yield f"{name}: {title}", f"{name}: {title}", "mistake", docname, name.lower(), 0
 
 
 class MistakeEntry(SphinxDirective):
@@ -61,7 +38,7 @@ class MistakeEntry(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         name, title = self.arguments
-        self.env.get_domain("mistakes").data["titles"][name] = (title, self.env.docname)
+        self.env.get_domain("std").note_object("mistake", f"{name}: {title}", name.lower(), self.get_location())
         exercises, symptoms = ((self.options.get(key) or "").strip() for key in ("exercises", "symptoms"))
         where = [f"`{exercise}`" for exercise in exercises.split(", ") if exercise]
         text = "\n".join(self.content)
@@ -116,7 +93,8 @@ def load_filter(app: Sphinx, page: str, template: str, context: dict, doctree: n
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what this extension adds."""
     app.add_node(mistake_entry, html=(visit_entry, depart_entry))
-    app.add_domain(Mistakes)
+    # The search finds a mistake if every word of a query matches, at any place in the title; 0 puts it first.
+    app.registry.domain_object_types.setdefault("std", {})["mistake"] = ObjType("known mistake", searchprio=0)
     app.add_directive("mistake", MistakeEntry)
     app.connect("html-page-context", load_filter)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
