@@ -153,14 +153,12 @@ def _uncached_chapters(cache: "JupyterCacheBase", root: Path) -> dict[Path, Note
     waiting = {}
     for path in sorted(root.glob("book/*.md")):
         text = path.read_text(encoding="utf-8")
-        reader = create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text)
-        if reader is None or "\nkernelspec:" not in text:
-            continue
-        notebook = reader.read(text)
-        try:
-            cache.match_cache_notebook(notebook)
-        except KeyError:
-            waiting[path] = notebook
+        if reader := create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text):
+            notebook = reader.read(text)
+            try:
+                cache.match_cache_notebook(notebook)
+            except KeyError:
+                waiting[path] = notebook
     return waiting
 
 
