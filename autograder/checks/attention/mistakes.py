@@ -25,14 +25,21 @@ OTHER_POWERS = (
     "* queries.shape[-1] ** -2.0",
 )
 
-# The scale of the scores is "-2) / np.sqrt(queries.shape[-1])". In attention_backward, the scale of their gradient has the
-# same words without "-2)".
+# The scale of the scores has "-2)" before it; in attention_backward, the scale of their gradient has not.
+SCALE = " / np.sqrt(queries.shape[-1])"
+OF_SCORES = f"-2){SCALE}"
 BACKWARD = "attention_backward"
 HIDE = "np.where(mask, scores, -np.inf)"
-DIVIDED = "exponentials / exponentials.sum(axis=axis, keepdims=True)"
 LARGEST = "max(axis=axis, keepdims=True)"
-SHIFT = "scores - scores.max(axis=axis, keepdims=True)"
+SHIFT = f"scores - scores.{LARGEST}"
 TOTAL = "sum(axis=axis, keepdims=True)"
+SUM = f"exponentials.{TOTAL}"
+DIVIDED = f"exponentials / {SUM}"
+
+# Words and their replacement
+UNSHIFTED = f" - scores.{LARGEST}", ""
+UNSCALED = OF_SCORES, "-2)"
+UNCHECKED = "not mask.any(axis=-1).all()", "False"
 
 MISTAKES = (
     Mistake(
@@ -47,10 +54,9 @@ MISTAKES = (
         "large scores are limited",
         "Different large scores get the same weight. Which of your lines changes large scores? Subtracting the maximum "
         "of each row does not change the weights.",
-        *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -20, 20)"),
-        *variants(ALL, SHIFT, "np.clip(scores, -10, 10)", "np.minimum(scores, 700)"),
+        *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -10, 10)"),
+        variant(ALL, SHIFT, "np.minimum(scores, 700)"),
         variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
-        variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -50, 50)\n    if mask is not None:"),
     ),
     Mistake(
         "M4",
@@ -68,33 +74,19 @@ MISTAKES = (
         "The whole array sums to 1, but each row should. Does your sum run only along the given axis?",
         variant(ALL, TOTAL, "sum()"),
         variant(ALL, LARGEST, "max()", TOTAL, "sum()"),
-        variant(ALL, " - scores.max(axis=axis, keepdims=True)", "", TOTAL, "sum()"),
+        variant(ALL, *UNSHIFTED, TOTAL, "sum()"),
     ),
     Mistake(
         "M3",
         "large scores overflow",
         "exp overflows from 710 on (from 89 on in float32), and inf / inf is NaN. Do you subtract the maximum before "
         "every exp?",
-        variant(ALL, " - scores.max(axis=axis, keepdims=True)", ""),
-        variant(
-            ALL, " - scores.max(axis=axis, keepdims=True)", "", "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"
-        ),
-        variant(ALL, SHIFT, "scores - np.log(np.exp(scores).sum(axis=axis, keepdims=True))", DIVIDED, "exponentials"),
+        variant(ALL, *UNSHIFTED),
+        variant(ALL, *UNSHIFTED, "np.exp(shifted)", "np.nan_to_num(np.exp(shifted))"),
+        variant(ALL, SHIFT, f"scores - np.log(np.exp(scores).{TOTAL})", DIVIDED, "exponentials"),
         # The NaN is replaced, but its cause remains.
-        variant(
-            ALL,
-            " - scores.max(axis=axis, keepdims=True)",
-            "",
-            DIVIDED,
-            "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))",
-        ),
-        variant(
-            ALL,
-            " - scores.max(axis=axis, keepdims=True)",
-            "",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
-        ),
+        variant(ALL, *UNSHIFTED, DIVIDED, f"np.nan_to_num({DIVIDED})"),
+        variant(ALL, *UNSHIFTED, SUM, f"({SUM} + 1e-9)"),
         # The maximum is missing only in the denominator, or only in the numerator.
         variant("softmax", "exponentials / exponentials.sum(", "exponentials / np.exp(scores).sum("),
         variant("softmax", "exponentials / exponentials.sum(", "np.exp(scores) / exponentials.sum("),
@@ -124,67 +116,37 @@ MISTAKES = (
         "M8",
         "the scores are too large by √d",
         "Your scores are too large by the factor √d. By which number do you divide them?",
-        variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", "-2)"),
-        variant(BACKWARD, "-2) / np.sqrt(queries.shape[-1])", "-2)", " / np.sqrt(queries.shape[-1])", ""),
+        variant(INSIDE, *UNSCALED),
+        variant(BACKWARD, *UNSCALED, SCALE, ""),
     ),
     Mistake(
         "M7",
         "scaled after the softmax",
         "Your result is too small by the factor √d. Do you divide the scores before the softmax, or something after it?",
-        variant(
-            INSIDE,
-            "-2) / np.sqrt(queries.shape[-1])",
-            "-2)",
-            "softmax(scores)",
-            "softmax(scores) / np.sqrt(queries.shape[-1])",
-        ),
-        variant(INSIDE, "softmax(scores)", "softmax(scores) / np.sqrt(queries.shape[-1])"),
-        variant(
-            FORWARD,
-            "-2) / np.sqrt(queries.shape[-1])",
-            "-2)",
-            "weights @ values",
-            "weights @ values / np.sqrt(queries.shape[-1])",
-        ),
+        variant(INSIDE, *UNSCALED, "softmax(scores)", f"softmax(scores){SCALE}"),
+        variant(INSIDE, "softmax(scores)", f"softmax(scores){SCALE}"),
+        variant(FORWARD, *UNSCALED, "weights @ values", f"weights @ values{SCALE}"),
     ),
     Mistake(
         "M9",
         "scaled by another width than that of the queries",
         "Your scale uses a wrong width. Is your d the width of one query, queries.shape[-1]?",
-        *(variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
+        *(variant(INSIDE, OF_SCORES, f"-2) / np.sqrt({width})") for width in OTHER_WIDTHS),
         *(
-            variant(
-                BACKWARD,
-                "-2) / np.sqrt(queries.shape[-1])",
-                f"-2) / np.sqrt({width})",
-                " / np.sqrt(queries.shape[-1])",
-                f" / np.sqrt({width})",
-            )
+            variant(BACKWARD, OF_SCORES, f"-2) / np.sqrt({width})", SCALE, f" / np.sqrt({width})")
             for width in OTHER_WIDTHS
         ),
-        *(variant(BACKWARD, " / np.sqrt(queries.shape[-1])", f" / np.sqrt({width})") for width in OTHER_WIDTHS),
+        *(variant(BACKWARD, SCALE, f" / np.sqrt({width})") for width in OTHER_WIDTHS),
         variant(
             "self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-1])"
-        ),
-        variant(
-            "self_attention", "tokens @ w_query", "tokens @ w_query * np.sqrt(w_query.shape[1] / tokens.shape[-2])"
         ),
     ),
     Mistake(
         "M10",
         "scaled by another power of the width than 1/√d",
         "Your scale uses a wrong power of d. Do you divide by √d exactly once?",
-        *(variant(INSIDE, "-2) / np.sqrt(queries.shape[-1])", f"-2) {power}") for power in OTHER_POWERS),
-        *(
-            variant(
-                BACKWARD,
-                "-2) / np.sqrt(queries.shape[-1])",
-                f"-2) {power}",
-                " / np.sqrt(queries.shape[-1])",
-                f" {power}",
-            )
-            for power in OTHER_POWERS
-        ),
+        *(variant(INSIDE, OF_SCORES, f"-2) {power}") for power in OTHER_POWERS),
+        *(variant(BACKWARD, OF_SCORES, f"-2) {power}", SCALE, f" {power}") for power in OTHER_POWERS),
     ),
     Mistake(
         "M11",
@@ -228,36 +190,19 @@ MISTAKES = (
         variant(ALL, LARGEST, "max()"),
         variant("online_softmax", "scores.max(axis=-1)", "scores.max()"),
         # The NaN is replaced, but its cause remains.
-        variant(
-            ALL, LARGEST, "max()", DIVIDED, "np.nan_to_num(exponentials / exponentials.sum(axis=axis, keepdims=True))"
-        ),
-        variant(
-            ALL,
-            LARGEST,
-            "max()",
-            "exponentials.sum(axis=axis, keepdims=True)",
-            "(exponentials.sum(axis=axis, keepdims=True) + 1e-9)",
-        ),
+        variant(ALL, LARGEST, "max()", DIVIDED, f"np.nan_to_num({DIVIDED})"),
+        variant(ALL, LARGEST, "max()", SUM, f"({SUM} + 1e-9)"),
     ),
     Mistake(
         "M15",
         "an argument is changed in place",
         "The caller's array was changed. Which of your lines changes an argument, and not a copy of it?",
         variant("softmax", "exponentials =", "scores -= scores.max(axis=axis, keepdims=True)\n    exponentials ="),
-        variant("softmax", "np.exp(shifted)", "np.exp(shifted, out=scores)"),
-        variant(
-            "softmax",
-            "np.exp(shifted)",
-            "np.exp(shifted, out=scores)",
-            "return exponentials / exponentials.sum(axis=axis, keepdims=True)",
-            "exponentials /= exponentials.sum(axis=axis, keepdims=True)\n    return exponentials",
-        ),
         variant(
             ("attention", BACKWARD),
             "if mask is not None:",
             "queries /= np.sqrt(queries.shape[-1])\n    if mask is not None:",
         ),
-        variant("attention", "if mask is not None:", "keys /= np.sqrt(keys.shape[-1])\n    if mask is not None:"),
         # self_attention makes its own queries and keys, but its tokens are the caller's.
         variant(
             "self_attention",
@@ -279,11 +224,6 @@ MISTAKES = (
             "total = rescale * total + exponentials.sum(axis=-1)",
             "total *= rescale\n    total += exponentials.sum(axis=-1)",
         ),
-        variant(
-            "online_softmax",
-            "mixed = rescale[..., None] * mixed + exponentials @ values",
-            "mixed *= rescale[..., None]\n    mixed += exponentials @ values",
-        ),
     ),
     Mistake(
         "M16",
@@ -291,8 +231,8 @@ MISTAKES = (
         "Your queries look at the keys that the mask forbids. True means that a query may look. Is your condition "
         "inverted?",
         variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
-        variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", "not mask.any(axis=-1).all()", "False"),
-        variant(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", *UNCHECKED),
+        variant(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", *UNCHECKED),
     ),
     Mistake(
         "M17",
@@ -300,13 +240,7 @@ MISTAKES = (
         "With a mask, your rows sum to less than 1. Do you mask the scores before the softmax?",
         variant(FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)"),
         variant(
-            FORWARD,
-            HIDE,
-            "scores",
-            "softmax(scores)",
-            "softmax(scores) * (1 if mask is None else mask)",
-            "not mask.any(axis=-1).all()",
-            "False",
+            FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)", *UNCHECKED
         ),
     ),
     Mistake(
@@ -315,11 +249,10 @@ MISTAKES = (
         "Hidden keys still get weight. Which score does a hidden key have in your function? Multiplying by 0 leaves "
         "exp(0) = 1, and a large finite number may still be the largest score of its row.",
         variant(FORWARD, HIDE, "scores + mask"),
-        variant(FORWARD, HIDE, "scores + mask", "not mask.any(axis=-1).all()", "False"),
-        variant(FORWARD, HIDE, "scores + ~mask", "not mask.any(axis=-1).all()", "False"),
-        variant(FORWARD, HIDE, "scores - ~mask", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores + mask", *UNCHECKED),
+        variant(FORWARD, HIDE, "scores + ~mask", *UNCHECKED),
         variant(FORWARD, HIDE, "scores * mask"),
-        variant(FORWARD, HIDE, "scores * mask", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores * mask", *UNCHECKED),
         *variants(FORWARD, "-np.inf", "-10.0", "-100.0", "-10_000.0"),
     ),
     Mistake(
@@ -339,9 +272,9 @@ MISTAKES = (
         "M20",
         "no error although the mask hides all keys from a query",
         "The mask hides all keys from a query, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
-        variant(FORWARD, "not mask.any(axis=-1).all()", "False"),
-        variant(FORWARD, "not mask.any(axis=-1).all()", "False", "-np.inf", "-1e9"),
-        variant(FORWARD, "not mask.any(axis=-1).all()", "False", "softmax(scores)", "np.nan_to_num(softmax(scores))"),
+        variant(FORWARD, *UNCHECKED),
+        variant(FORWARD, *UNCHECKED, "-np.inf", "-1e9"),
+        variant(FORWARD, *UNCHECKED, "softmax(scores)", "np.nan_to_num(softmax(scores))"),
     ),
     Mistake(
         "M65",
@@ -405,7 +338,7 @@ MISTAKES = (
         "the mask is not used",
         "Your result is the same with and without a mask. Where do you use the mask?",
         variant(FORWARD, HIDE, "scores"),
-        variant(FORWARD, HIDE, "scores", "not mask.any(axis=-1).all()", "False"),
+        variant(FORWARD, HIDE, "scores", *UNCHECKED),
     ),
     Mistake(
         "M165",
@@ -451,8 +384,6 @@ MISTAKES = (
         "a row that has seen no key yet is NaN",
         "A query may have seen no key so far. What is -inf minus -inf?",
         variant("online_softmax", "np.where(np.isneginf(larger), 0, larger)", "larger"),
-        variant("online_softmax", "np.exp(largest - origin)", "np.exp(largest - larger)"),
-        variant("online_softmax", "scores - origin[", "scores - larger["),
     ),
     Mistake(
         "M198",

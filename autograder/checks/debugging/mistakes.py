@@ -19,16 +19,6 @@ MISTAKES = (
         "the gradients are gone before the step, or there is no step",
         "The parameters do not change. In which order do zero_grad, backward, clipping and step run?",
         variant(TRAINING, "        optimizer.step()\n", ""),
-        variant(
-            "train_clipped",
-            "        optimizer.zero_grad()\n        loss.backward()\n",
-            "        loss.backward()\n        optimizer.zero_grad()\n",
-        ),
-        variant(
-            "train_shuffled",
-            "        optimizer.zero_grad()\n        loss.backward()\n",
-            "        loss.backward()\n        optimizer.zero_grad()\n",
-        ),
     ),
     Mistake("M53", variant(TRAINING, "        optimizer.zero_grad()\n", "")),
     Mistake("M51", variant("train_shuffled", "model(images[chosen])", "model(images[chosen]).softmax(-1)")),
@@ -83,7 +73,6 @@ MISTAKES = (
     Mistake(
         "M50",
         variant("RowClassifier", " + self.position_embedding", " + self.position_embedding.detach()"),
-        variant("RowClassifier", "torch.randn(rows, width)", "torch.randn(rows, width), requires_grad=False"),
         variant(
             "RowClassifier",
             "self.position_embedding = nn.Parameter(torch.randn(rows, width))",
@@ -185,7 +174,6 @@ MISTAKES = (
     Mistake(
         "M21",
         variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
-        variant("pack_heads", "x.shape\n", "x.shape\n    return x.reshape(batch * num_heads, tokens, -1)\n"),
     ),
     Mistake(
         "M81",
@@ -241,11 +229,6 @@ MISTAKES = (
             "        rows.append(torch.stack([(query * key).sum(dim=-1) for key in unit.unbind(dim=1)], dim=1))\n"
             "    return torch.stack(rows, dim=1)  # (B, N, N)",
         ),
-        variant(
-            "similarities",
-            "unit @ unit.mT",
-            "torch.stack([(unit * unit[:, i, None]).sum(dim=-1) for i in range(tokens.shape[1])], dim=1)",
-        ),
     ),
     Mistake(
         "M52",
@@ -261,7 +244,6 @@ MISTAKES = (
     Mistake(
         "M146",
         variant(EVALUATION, "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"),
-        variant(EVALUATION, "    with torch.no_grad():\n", "    model.requires_grad_(False)\n    if True:\n"),
     ),
     Mistake(
         "M192",
@@ -311,11 +293,6 @@ MISTAKES = (
             "pooled",
             "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
             "(scores - scores.max()).exp() * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
-        ),
-        variant(
-            "pooled",
-            "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)",
-            "scores.softmax(dim=-1) * exists\n    weights = weights / weights.sum(dim=-1, keepdim=True)",
         ),
     ),
     Mistake("M80", variant("pooled", "softmax(dim=-1)", "softmax(dim=-1).softmax(dim=-1)")),

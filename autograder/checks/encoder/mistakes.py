@@ -119,13 +119,6 @@ MISTAKES = (
             f"x + {NET}",
             "x + self.norm_feed_forward(self.dropout(self.feed_forward(x)))",
         ),
-        variant(
-            "EncoderBlock",
-            f"x + {ATTENTION}",
-            "self.norm_attention(x + self.attention(x, mask))",
-            f"x + {NET}",
-            "self.norm_feed_forward(x + self.feed_forward(x))",
-        ),
     ),
     Mistake(
         "M34",
@@ -170,7 +163,6 @@ MISTAKES = (
         variant("LayerNorm", SCALE, "1.0", SHIFT, "0.0"),
         variant("LayerNorm", SCALE, "1.0"),
         variant("LayerNorm", SHIFT, "0.0"),
-        variant("LayerNorm", SCALE, "torch.ones(width)", SHIFT, "torch.zeros(width)"),
         variant("LayerNorm", "torch.ones(width)", "torch.ones(1)", "torch.zeros(width)", "torch.zeros(1)"),
         variant("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
         variant("LayerNorm", " + self.shift", ""),
@@ -238,14 +230,6 @@ MISTAKES = (
             "parameter.ndim == 2",
             'parameter.ndim == 2 and name.startswith("attention")',
         ),
-        variant(
-            "repair",
-            "for parameter in block.parameters():",
-            "for name, parameter in block.named_parameters():",
-            "parameter.ndim == 2",
-            'parameter.ndim == 2 and not name.startswith("attention")',
-        ),
-        variant("repair", DRAW, "parameter.data.mul_(0.7)"),
         # `_reset_parameters` does not reset the matrix after the heads.
         variant(
             "repair",
@@ -344,7 +328,7 @@ MISTAKES = (
         "PyTorch does not see the blocks",
         "PyTorch finds no parameters in your blocks, so an optimizer would not train them. Are they in an "
         "nn.ModuleList?",
-        *variants("Encoder", "nn.ModuleList(", "list(", "tuple("),
+        variant("Encoder", "nn.ModuleList(", "list("),
     ),
     Mistake(
         "M95",
@@ -353,7 +337,6 @@ MISTAKES = (
         "of a sub-layer, before it is added?",
         variant("EncoderBlock", f"x + {NET}", f"self.dropout(x + {NET})"),
         variant("Encoder", BEGIN, WITH_DROPOUT, LOOP, f"x = self.dropout(x)\n        {LOOP}"),
-        variant("Encoder", BEGIN, WITH_DROPOUT, "block(x, mask)", "self.dropout(block(x, mask))"),
     ),
     Mistake(
         "M96",
@@ -377,7 +360,6 @@ MISTAKES = (
         "Dropout should act somewhere in training, but does not. Do you pass the argument dropout on to every part, "
         "and does each part use it?",
         variant("FeedForward", "self.dropout(hidden)", "hidden"),
-        variant("FeedForward", "nn.Dropout(dropout)", "nn.Dropout(0.0)"),
         variant(
             "EncoderBlock",
             "num_heads, dropout)",
@@ -398,15 +380,6 @@ MISTAKES = (
         "dropout keeps the share that it should drop",
         "Most numbers are set to 0. F.dropout and nn.Dropout take the share that is dropped. What do you pass?",
         variant(PARTS, "nn.Dropout(dropout)", f"nn.Dropout({KEPT})"),
-        variant(
-            "EncoderBlock",
-            "num_heads, dropout)",
-            f"num_heads, {KEPT})",
-            "hidden_width, dropout)",
-            f"hidden_width, {KEPT})",
-            "nn.Dropout(dropout)",
-            "nn.Dropout(0.0)",
-        ),
         variant("Encoder", "hidden_width, dropout)", f"hidden_width, {KEPT})"),
     ),
     Mistake(
@@ -471,7 +444,6 @@ MISTAKES = (
         "a sum of squares is too large for float16",
         "float16 has no number above 65504, and a sum of squares soon exceeds it. Do you take the mean of the squares?",
         variant("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / x.shape[-1]"),
-        variant("LayerNorm", VARIANCE, 'torch.einsum("...d,...d->...", centred, centred)[..., None] / x.shape[-1]'),
     ),
     Mistake(
         "M108",
@@ -547,26 +519,6 @@ MISTAKES = (
         "Your output differs from that of a pre-norm encoder block with the same parameters. Are both norms LayerNorms "
         "before their sub-layers? Do you change the output afterwards?",
         variant("EncoderBlock", *norms("nn.RMSNorm(width)")),
-        variant(
-            "repair",
-            "return block",
-            "inside = block.forward\n    block.forward = lambda x: inside(x) / (1 + inside(x).std())\n    return block",
-        ),
-        variant(
-            "repair",
-            "return block",
-            "inside = block.forward\n"
-            "    block.forward = lambda x: F.layer_norm(inside(x), x.shape[-1:])\n"
-            "    return block",
-        ),
-        variant(
-            "repair",
-            f"block.norm_attention, block.norm_feed_forward = {NORMS}",
-            "class BatchNorm(nn.BatchNorm1d):\n"
-            "        def forward(self, x):\n"
-            "            return super().forward(x.transpose(1, 2)).transpose(1, 2)\n\n"
-            "    block.norm_attention, block.norm_feed_forward = BatchNorm(width), BatchNorm(width)",
-        ),
         variant("repair", NORMS, "nn.RMSNorm(width), nn.RMSNorm(width)"),
     ),
     Mistake(
@@ -657,10 +609,7 @@ MISTAKES = (
         "The matrices of one sub-layer give almost 0, or the same number for every component. Which gradient would "
         "each entry get? Are the entries random, with a standard deviation that fits the number of inputs?",
         variant(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {DROPOUT}"),
-        variant(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {DROPOUT}"),
-        variant(PARTS, DROPOUT, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {DROPOUT}"),
         variant("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.zeros_(parameter)\n        {LAST_NORM}"),
-        variant("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.constant_(parameter, 0.1)\n        {LAST_NORM}"),
         variant("Encoder", LAST_NORM, f"{EACH_MATRIX}nn.init.normal_(parameter, std=1e-4)\n        {LAST_NORM}"),
         variant("repair", DRAW, "nn.init.normal_(parameter, std=1e-4)"),
     ),

@@ -24,6 +24,8 @@ POSITIONS = "nn.Parameter(0.02 * torch.randn(1, 1 + patches, width))"
 STEP = "optimizer.zero_grad()\n        loss.backward()\n        optimizer.step()"
 MEAN_LOSS, ACCURACY = "float(loss_sum) / count", "float(right) / count"
 NO_GRAPH, SUM = "with torch.no_grad():", ', reduction="sum"'
+# Words that make the loss of a batch a sum over its images, and their replacement
+SUMMED_LOSS = {"train_epoch": (" * len(labels)", ""), "evaluate": (SUM, "")}
 SUMMED = f"F.cross_entropy(scores, labels{SUM})"
 SUMMED_WITHOUT_GRAPH = f"{SUMMED}.detach()"
 BATCHES_COUNTED = (
@@ -32,6 +34,8 @@ BATCHES_COUNTED = (
     "count += len(labels)",
     "count, batches_met = count + len(labels), batches_met + 1",
 )
+LAST_LOSS = "loss_sum += ", "loss_sum = ", MEAN_LOSS, "float(loss_sum)"
+LAST_ACCURACY = "right += ", "right = ", ACCURACY, "float(right) / len(labels)"
 # Words of attention_rollout
 UNIT = "torch.eye(weights.shape[-1]).to(weights)"
 AFTER_ROW = "  # (B, 1 + N)"
@@ -197,8 +201,6 @@ MISTAKES = (
         variant("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)"),
         variant("ViT", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
         variant("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
-        variant("ViT", CLASS_TOKEN, "nn.Buffer(torch.zeros(1, 1, width))"),
-        variant("ViT", POSITIONS, "nn.Buffer(torch.zeros(1, 1 + patches, width))"),
         variant("ViT", CLASS_TOKEN, "nn.Parameter(torch.zeros(1, 1, width), requires_grad=False)"),
         variant("ViT", POSITIONS, "nn.Parameter(torch.zeros(1, 1 + patches, width), requires_grad=False)"),
         variant("ViT", "self.class_token.expand", "self.class_token.detach().expand"),
@@ -217,9 +219,7 @@ MISTAKES = (
         "the mode is wrong, or evaluation builds a graph",
         "Dropout and batch norm depend on the mode of the model, and evaluation needs no graph. Which mode do you "
         "set, train() or eval()? Do you evaluate under no_grad?",
-        variant("train_epoch", "    model.train()\n", ""),
         variant("train_epoch", "model.train()", "model.eval()"),
-        variant("evaluate", "    model.eval()\n", ""),
         variant("evaluate", NO_GRAPH, "if True:", SUMMED, SUMMED_WITHOUT_GRAPH),
         variant("evaluate", "    model.eval()\n", "", NO_GRAPH, "if True:", SUMMED, SUMMED_WITHOUT_GRAPH),
         variant("evaluate", "model.eval()", "model.train()"),
@@ -235,35 +235,9 @@ MISTAKES = (
         "the last batch is reported for the whole epoch",
         "You return the result of the last batch only. Do you add up the results of all batches?",
         # The loss, the accuracy, or both come from the last batch only.
-        variant("train_epoch", "loss_sum += ", "loss_sum = ", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
-        variant("evaluate", "loss_sum += ", "loss_sum = ", SUM, "", MEAN_LOSS, "float(loss_sum)"),
-        variant(LOOPS, "right += ", "right = ", ACCURACY, "float(right) / len(labels)"),
-        variant(
-            "train_epoch",
-            "loss_sum += ",
-            "loss_sum = ",
-            " * len(labels)",
-            "",
-            MEAN_LOSS,
-            "float(loss_sum)",
-            "right += ",
-            "right = ",
-            ACCURACY,
-            "float(right) / len(labels)",
-        ),
-        variant(
-            "evaluate",
-            "loss_sum += ",
-            "loss_sum = ",
-            SUM,
-            "",
-            MEAN_LOSS,
-            "float(loss_sum)",
-            "right += ",
-            "right = ",
-            ACCURACY,
-            "float(right) / len(labels)",
-        ),
+        *(variant(loop, *LAST_LOSS, *words) for loop, words in SUMMED_LOSS.items()),
+        variant(LOOPS, *LAST_ACCURACY),
+        *(variant(loop, *LAST_LOSS, *words, *LAST_ACCURACY) for loop, words in SUMMED_LOSS.items()),
     ),
     Mistake(
         "M56",
@@ -272,23 +246,23 @@ MISTAKES = (
         "number of images?",
         # The accuracy, the loss, or both are means over batches.
         variant(LOOPS, *BATCHES_COUNTED, ".sum()", ".double().mean()", ACCURACY, "float(right) / batches_met"),
-        variant("train_epoch", *BATCHES_COUNTED, " * len(labels)", "", MEAN_LOSS, "float(loss_sum) / batches_met"),
-        variant("evaluate", *BATCHES_COUNTED, SUM, "", MEAN_LOSS, "float(loss_sum) / batches_met"),
-        variant(
-            "train_epoch", " * len(labels)", "", ".sum()", ".double().mean()", "count += len(labels)", "count += 1"
+        *(
+            variant(loop, *BATCHES_COUNTED, *words, MEAN_LOSS, "float(loss_sum) / batches_met")
+            for loop, words in SUMMED_LOSS.items()
         ),
-        variant("evaluate", SUM, "", ".sum()", ".double().mean()", "count += len(labels)", "count += 1"),
+        *(
+            variant(loop, *words, ".sum()", ".double().mean()", "count += len(labels)", "count += 1")
+            for loop, words in SUMMED_LOSS.items()
+        ),
     ),
     Mistake(
         "M63",
         "a sum is reported as the mean loss",
         "Your loss depends on the number of batches or images. Is it the sum over all images, divided once by their "
         "number?",
-        variant("train_epoch", " * len(labels)", "", MEAN_LOSS, "float(loss_sum)"),
-        variant("evaluate", SUM, "", MEAN_LOSS, "float(loss_sum)"),
+        *(variant(loop, *words, MEAN_LOSS, "float(loss_sum)") for loop, words in SUMMED_LOSS.items()),
         variant(LOOPS, MEAN_LOSS, "float(loss_sum)"),
-        variant("train_epoch", " * len(labels)", ""),
-        variant("evaluate", SUM, ""),
+        *(variant(loop, *words) for loop, words in SUMMED_LOSS.items()),
     ),
     Mistake("M83", variant(EMBEDDING, "(channels, width", "(channels, width, bias=False")),
     Mistake("M90", variant("ViT", "self.encoder(", "self.encoder.blocks(")),
@@ -582,14 +556,6 @@ MISTAKES = (
         "some batches are left out",
         "Your result does not include all images. Is a return or break inside the loop, or do you skip a batch?",
         *variants(LOOPS, "in batches", "in list(batches)[:1]", "in (every := list(batches))[:-1] or every"),
-        # Batches of another size are left out, as by `drop_last`.
-        variant(
-            "evaluate",
-            "training = model.training",
-            "training = model.training\n    batches = list(batches)",
-            "in batches",
-            "in [batch for batch in batches if len(batch[1]) == len(batches[0][1])]",
-        ),
     ),
     Mistake(
         "M144",
@@ -742,8 +708,6 @@ MISTAKES = (
         "Dropout acts on the tokens after their positions are added, and in the encoder. Where else does your dropout "
         "act?",
         variant("ViT", "self.head(tokens[:, 0])", "self.head(self.dropout(tokens[:, 0]))"),
-        variant("ViT", "self.head(tokens[:, 0])", "self.dropout(self.head(tokens[:, 0]))"),
-        variant("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(self.dropout(tokens)))"),
         variant("ViT", "self.encoder(self.dropout(tokens))", "self.dropout(self.encoder(tokens))"),
     ),
     Mistake(
