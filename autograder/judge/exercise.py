@@ -77,6 +77,8 @@ class Case:
     # The mistake to name if no mistake fits and an unexpected ValueError is raised.
     mistake_if_refused: str | None = None
     tells: tuple[str, ...] = ()  # the mistakes that this case may name; () for all
+    # Whether a wrong line is looked for: not in single precision, where right values differ between processors.
+    has_line: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +152,7 @@ class Exercise:
                     "mistakes": _Fingerprints(self, case, expected),
                     "default_mistake": case.default_mistake,
                     "mistake_if_refused": case.mistake_if_refused,
-                    "right_values": cache(partial(self.right_values, case)) if self.has_line else None,
+                    "right_values": cache(partial(self.right_values, case)) if self.has_line and case.has_line else None,
                 }
             )
         return prepared

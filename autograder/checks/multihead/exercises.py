@@ -21,72 +21,59 @@ from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import multihead as answers
 
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+of_tensors = partial(judged, ask=ask_tensors, read=read_tensors)
 
 ALL = (
-    judged(
+    of_tensors(
         name="matmul",
         names=("product",),
         oracle=oracles.matmul,
         stages={"values": cases.matmul},
         visible=cases.matmul_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="matmul_transposed",
         names=("product",),
         oracle=oracles.matmul_transposed,
         stages={"values": cases.matmul_transposed},
         visible=cases.matmul_transposed_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="batched_trace",
         names=("trace",),
         oracle=oracles.batched_trace,
         stages={"values": cases.batched_trace},
         visible=cases.batched_trace_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="pairwise_dot",
         names=("product",),
         oracle=oracles.pairwise_dot,
         stages={"values": cases.pairwise_dot},
         visible=cases.pairwise_dot_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="bilinear",
         names=("product",),
         oracle=oracles.bilinear,
         stages={"values": cases.bilinear},
         visible=cases.bilinear_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="split_heads",
         names=("heads",),
         oracle=stand_ins.split_heads,
         stages={"values": cases.split_heads_values, "sizes": cases.split_heads_sizes},
         visible=cases.split_heads_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="merge_heads",
         names=("tokens",),
         oracle=stand_ins.merge_heads,
         stages={"values": cases.merge_heads_values, "sizes": cases.merge_heads_sizes},
         visible=cases.merge_heads_visible,
-        ask=ask_tensors,
-        read=read_tensors,
     ),
-    judged(
+    of_tensors(
         name="attend",
         names=("output", "weights"),
         oracle=stand_ins.attend,
@@ -98,8 +85,6 @@ ALL = (
         },
         visible=cases.attend_visible,
         untried={"scores far from each other": ("M2", "M3", "M14", "M18"), "half precision": ("M3",)},
-        ask=ask_tensors,
-        read=read_tensors,
     ),
     judged(
         name="MultiHeadAttention",
