@@ -144,6 +144,7 @@ class Exercise:
             expected = self.run(self.oracle, case)
             if case.only:
                 expected = expected | {"arrays": {name: expected["arrays"][name] for name in case.only}}
+            has_line = self.has_line and case.has_line
             prepared.append(
                 {
                     "name": f"{self.name}, {case.name}",
@@ -152,7 +153,7 @@ class Exercise:
                     "mistakes": _Fingerprints(self, case, expected),
                     "default_mistake": case.default_mistake,
                     "mistake_if_refused": case.mistake_if_refused,
-                    "right_values": cache(partial(self.right_values, case)) if self.has_line and case.has_line else None,
+                    "right_values": cache(partial(self.right_values, case)) if has_line else None,
                 }
             )
         return prepared
