@@ -144,7 +144,7 @@ def show_scores(folder: Path, assignment: "Assignment", results: list["Result"])
             say_of_others(f"{result.student} needs a look: {question}")
     if undecided:
         command = command_line(folder, "settle", "STUDENT", assignment.name)
-        say(f'To decide: "{command}" shows the questions and the answers to choose from.')
+        say(f'To decide: "{command}" shows the questions, and how to answer them.')
 
 
 def settle(

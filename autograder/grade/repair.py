@@ -4,7 +4,9 @@ All of the student's code cells run, in the student's order. Of a cell with two 
 as given, and the student's if it was released to be filled in.
 """
 
+import ast
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
@@ -24,9 +26,11 @@ from autograder.recognition import (
     names_defined,
     names_in,
     other_assignment,
+    parsed,
 )
 
 MAX_RECEIPT = 200  # entries
+MAX_ASKED = 5  # cells that are the rest of a function, and names that a question lists
 LONG = 40  # characters; a longer released text is recognised inside another text
 EARLIER = "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
 # The beginning of a tag, a link, an image or a link's address in Markdown
@@ -127,6 +131,8 @@ class _Work:
         self.hosts: dict[int, int] = {}  # by the place of an answer, that of the answer in whose cell it is defined
         self.unwritten = self.code.keys() - {name for names in self.defined for name in names if names[name]}
         self._find_code()
+        self._find_renamed()
+        self._ask_about_rests()
         self._find_texts()
         self._find_ours()
 
@@ -173,7 +179,7 @@ class _Work:
             own = [i for i in written if name in self.cells[i].names]
             if (count := sum(name in self.cells[i].names for i in defining)) > 1:
                 self.receipt.append(f"There were {count} cells {name}; the last changed one was taken.")
-            index = max(own or written or self._with_id(name), default=None)
+            index = max(own or written, default=None)
             if index is None:
                 continue
             if index in self.place_of:
@@ -185,6 +191,26 @@ class _Work:
                 self.receipt.append(
                     f"{name} was not in its own cell. It was recognised by its content, and moved to its own cell."
                 )
+
+    def _find_renamed(self) -> None:
+        """Find the cells of answers that are defined nowhere, and ask about the names that these cells define instead."""
+        nowhere = self.code.keys() - {name for names in self.defined for name in names}
+        for name in [each for each in self.code if each in nowhere]:
+            own = [index for index, cell in enumerate(self.cells) if self.mine[index] and name in cell.names]
+            if defined := [each for index in own for each in self.defined[index]]:
+                instead = f"The cell of {name} defines {', '.join(defined[:MAX_ASKED])}, but not {name}"
+                self.questions.append(f"{instead}. Is the answer under another name?")
+            if left := [index for index in own if index not in self.place_of]:
+                self.place_of[left[-1]] = self.code[name]
+
+    def _ask_about_rests(self) -> None:
+        """Ask about cells that are the rest of a function: its beginning is in another cell."""
+        code = [cell.source for cell, mine in zip(self.cells, self.mine) if mine and cell.kind == "code"]
+        for source in list(filter(_is_rest, code))[:MAX_ASKED]:
+            first = " ".join(source.strip().splitlines()[0].split())[:60]
+            self.questions.append(
+                f'A cell begins in the middle of a function ("{first}"). To which answer does it belong?'
+            )
 
     def _find_texts(self) -> None:
         """Find the written answers by their ids."""
@@ -219,7 +245,7 @@ class _Work:
                 self.place_of[same[0]] = place
         copies = [i for i, mine in enumerate(self.mine) if not mine and i not in self.place_of and self.keys[i]]
         if count := sum(self.keys[i] not in self.earlier for i in copies):
-            self.receipt.append(f"{count} unchanged copies of released cells were left out.")
+            self.receipt.append(f"Unchanged copies of released cells were left out: {count}.")
 
     def missing_answers(self) -> list[str]:
         """Return the names of the answers that are in no cell."""
@@ -283,6 +309,18 @@ class _Work:
         for answer in sorted(self.unwritten & set(re.findall(r"\w+", blank.source) if is_test(full) else ())):
             self.questions.append(f"{answer} is not written, and {name} was changed. Is the answer under another name?")
         return [Item(_own_cell(cell, self.receipt), after=place - 1), item]
+
+
+def _is_rest(source: str) -> bool:
+    """Whether a cell is indented, and is no Python by itself or defines methods: IPython ignores such an indentation."""
+    if not source.strip("\n")[:1].isspace():
+        return False
+    tree = parsed(textwrap.dedent(source))
+    try:
+        compile(tree or "(", "", "exec")  # refuses a return outside a function
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return any(isinstance(each, (ast.FunctionDef, ast.ClassDef)) for each in tree.body)
 
 
 def _key(text: str) -> str:

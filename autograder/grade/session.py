@@ -143,7 +143,7 @@ class Session:
                 raise KernelLost("timed out", "The notebook's own cells used up their time; the others were not run.")
             most = 3 * self.limits.call_seconds if cell.once else math.inf
             seconds = max(1.0, self.budget.own_seconds) if own else self.patience(most)
-            outputs = cell.run(self.ready(), min(self.budget.left(), seconds), self.chosen)
+            outputs = self._run_in(self.ready(), cell, min(self.budget.left(), seconds))
         except KernelLost as lost:
             self.lost.append(lost)
             self.own_kernels += own
@@ -154,6 +154,14 @@ class Session:
         if not cell.once:
             self.ran.append(cell)
         return outputs
+
+    def _run_in(self, kernel: Kernel, cell: Cell, seconds: float) -> list[NotebookNode]:
+        """Run a cell; if it loses the kernel, the error names the cell."""
+        try:
+            return cell.run(kernel, seconds, self.chosen)
+        except KernelLost as lost:
+            where = "" if cell.once else f"The cell that begins with `{cell.first_line}`: "
+            raise KernelLost(lost.state, f"{where}{lost}") from None
 
     def patience(self, seconds: float) -> float:
         """Return how long a call or a cell may take. After two losses the time is shorter, as more losses are likely.

@@ -56,11 +56,11 @@
 #
 # <details><summary>The first lines, with gaps</summary>
 #
-# Replace each `___`:
+# Replace each `____`:
 #
 # ```python
-# exponentials = np.exp(scores - ___)  # the largest score of each row becomes 0
-# return exponentials / ___  # each row sums to 1
+# exponentials = np.exp(scores - ____)  # the largest score of each row becomes 0
+# return exponentials / ____  # each row sums to 1
 # ```
 #
 # </details>

@@ -67,17 +67,17 @@
 #
 # <details><summary>The first lines, with gaps</summary>
 #
-# Replace each `___`. The first four lines belong to `__init__`, the others to `forward`:
+# Replace each `____`. The first four lines belong to `__init__`, the others to `forward`:
 #
 # ```python
 # super().__init__()
-# self.eps = ___
-# self.scale = nn.Parameter(___)  # (D,)
-# self.shift = nn.Parameter(___)  # (D,)
+# self.eps = ____
+# self.scale = nn.Parameter(____)  # (D,)
+# self.shift = nn.Parameter(____)  # (D,)
 #
-# centred = x - ___  # (..., D)
-# variance = ___  # (..., 1)
-# return self.scale * centred / ___ + self.shift
+# centred = x - ____  # (..., D)
+# variance = ____  # (..., 1)
+# return self.scale * centred / ____ + self.shift
 # ```
 #
 # </details>

@@ -81,16 +81,16 @@ else:
 #
 # <details><summary>The first lines, with gaps</summary>
 #
-# Replace each `___`:
+# Replace each `____`:
 #
 # ```python
 # B, C, height, width = images.shape
-# if ___:
+# if ____:
 #     raise ValueError("the patches do not tile the image")
 # rows, columns = height // patch_size, width // patch_size
 # cut = images.reshape(B, C, rows, patch_size, columns, patch_size)
-# ordered = cut.permute(___)  # (B, rows, columns, C, P, P)
-# return ordered.reshape(___)  # (B, N, C·P·P)
+# ordered = cut.permute(____)  # (B, rows, columns, C, P, P)
+# return ordered.reshape(____)  # (B, N, C·P·P)
 # ```
 #
 # </details>

@@ -148,7 +148,9 @@ def difference(got, expected, show):
             where = f" at {wrong.sum()} of {wrong.size} places" if wrong.size > 1 else ""
             return f"{words}: expected {pair[0]}, got {pair[1]}{where}"
         if words.startswith("shape") or (right.ndim == 0 and (show or not (mine % 1 or right % 1))):
-            sizes = [" × ".join(f"{number:.4g}" for number in array.ravel()) for array in (right, mine)]
+            pair = [array.ravel() for array in (right, mine)]
+            pair = [np.trim_zeros(array, "b") for array in pair] if words.startswith("shape") else pair  # missing axes
+            sizes = [" × ".join(f"{number:.4g}" for number in array) or "nothing" for array in pair]
             return f"{words}: expected {sizes[0]}, got {sizes[1]}"  # whole numbers are counts, and may be shown
         strange, sums, off = np.sum(~np.isfinite(mine[wrong])), mine.sum(axis=-1), np.abs(mine - right)[wrong].max()
         text = f"{np.sum(wrong)} of {mine.size} numbers are wrong, " * (mine.size > 1)

@@ -57,7 +57,9 @@ def gradients_of(output, sources):
     slopes = torch.cos(torch.arange(output.numel())) / output.numel() ** 0.5  # makes the sums near 1
     (output * slopes.to(output).reshape(output.shape)).sum().backward()
     for name, source in sources.items():
-        if getattr(source, "grad", None) is None:
+        if source is None:
+            raise AttributeError(f"there is no parameter {name}")
+        if source.grad is None:
             raise RuntimeError(
                 f"no gradient reaches {name}. Do you detach something, or make a new tensor from numbers?"
             )

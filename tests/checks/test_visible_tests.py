@@ -178,12 +178,12 @@ def test_first_lines_pass_when_their_gaps_are_filled(name: str, gaps: list[str])
     namespace, cells = setup_of(name)
     [given] = [text for text in cells.values() if "The first lines, with gaps" in text]
     code = re.search(r"```python\n(.*?)```", given, re.DOTALL)[1]
-    assert code.count("___") == len(gaps)
+    assert code.count("____") == len(gaps)
 
     def said(gaps: list[str]) -> AssertionError | None:
         cell, filled = cells[each.name], code
         for gap in gaps:
-            filled = filled.replace("___", gap, 1)
+            filled = filled.replace("____", gap, 1)
         for part in filled.strip().split("\n\n"):  # one for each function that is not written
             before, after = cell.split("raise NotImplementedError()", 1)
             cell = before + part.replace("\n", "\n" + before.rpartition("\n")[2]) + after
@@ -191,7 +191,7 @@ def test_first_lines_pass_when_their_gaps_are_filled(name: str, gaps: list[str])
         return said_of(name, each, written[each.name])
 
     assert said(gaps) is None
-    assert "name '___' is not defined" in str(said(gaps[:-1]))
+    assert "name '____' is not defined" in str(said(gaps[:-1]))
 
 
 QUOTED = [  # the examples on the pages, as changed words of the answers

@@ -85,6 +85,23 @@ def own_name_in_the_test(notebook: NotebookNode) -> None:
     test.source = test.source.replace('"softmax", softmax', '"softmax", my_softmax')
 
 
+def misspelt(notebook: NotebookNode) -> None:
+    """Misspell the name of an answer, as a class of a library is spelt."""
+    change(notebook, "self_attention", "def self_attention(", "def selfattention(")
+
+
+def name_of_another_answer(notebook: NotebookNode) -> None:
+    """Copy the first line of an answer from another answer."""
+    change(notebook, "self_attention", "def self_attention(", "def softmax(")
+
+
+def split_in_two(notebook: NotebookNode) -> None:
+    """Split an answer's cell in the middle of the function."""
+    cell = answer(notebook, "softmax")
+    cell.source, middle, rest = cell.source.partition("    exponentials = ")
+    add_cell(notebook, middle + rest, "softmax")
+
+
 HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the exercises that lose points, the question
     import_in_the_set_up: (set(), ""),
     breakpoints: (set(), ""),
@@ -92,6 +109,9 @@ HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the ex
     experiment_below_the_test: (set(), ""),
     experiment_without_ids: ({"attention"}, "attention is defined twice. The definition that counts fails"),
     own_name_in_the_test: ({"softmax"}, "softmax is not written, and test_softmax was changed"),
+    misspelt: ({"self_attention"}, "The cell of self_attention defines selfattention, but not self_attention."),
+    name_of_another_answer: ({"self_attention"}, "The cell of self_attention defines softmax, but not self_attention."),
+    split_in_two: ({"softmax"}, 'A cell begins in the middle of a function ("exponentials = '),
     one_more_result: (
         {"attention", "attention_backward"},
         "attention_backward calls attention with more, an argument of its own",
@@ -110,6 +130,7 @@ def test_habit_costs_only_its_own_mistake(
     lost, question = HABITS[habit]
     failed = {check.name.rpartition("_")[0] for check in done.checks if not check.passed}
     assert failed & set(EXERCISES) == lost
+    assert not any("was missing" in line for line in work.receipt)
     assert [each.startswith(question) for each in work.questions + done.questions] == [True] * bool(question)
 
 

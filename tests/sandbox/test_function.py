@@ -72,7 +72,7 @@ def test_function_takes_keywords_defaults_and_others(kernel: Kernel) -> None:
     assert function(1, c=5) == [1, 2, 5]
     assert function(a=7, b=8) == [7, 8, 3]
     assert function.sibling("two")() == 2
-    with pytest.raises(NameError, match="nobody_wrote_me is not defined; did its cell run"):
+    with pytest.raises(NameError, match="nobody_wrote_me is not defined; does its cell define"):
         function.sibling("nobody_wrote_me")()
 
 

@@ -88,6 +88,12 @@ def far_apart(queries: Array, keys: Array, values: Array, by: float = 1000.0):
     return queries, keys, values
 
 
+def blank_first(queries: Array, keys: Array, values: Array):
+    """Set the first query to 0: its scores are 0, and a mask must not take them for hidden ones."""
+    queries[..., 0, :] = 0
+    return queries, keys, values
+
+
 def hidden_keys_first(queries: Array, keys: Array, values: Array, mask: Array):
     """Raise the scores of hidden keys by 50. The mask must have no axis of queries, and the width must be 4."""
     queries[..., 0], keys[..., 0] = 10, np.where(mask, 0, 10)
@@ -126,7 +132,7 @@ def attention_mask_cases(rng):
     square = dict(n_queries=5, n_keys=5, width=3, value_width=3)
     queries, keys, values = qkv(rng, n_queries=4, n_keys=6, width=3, value_width=2)
     return [
-        Case("a mask", (*qkv(rng, **square), draw_mask(rng, 5, 5))),
+        Case("a mask, and a query of zeros", (*blank_first(*qkv(rng, **square)), draw_mask(rng, 5, 5))),
         Case("a causal mask", (*qkv(rng, **square), np.tri(5, dtype=bool))),
         Case(
             "one mask for a batch of heads",

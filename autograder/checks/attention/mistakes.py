@@ -258,8 +258,8 @@ MISTAKES = (
     Mistake(
         "M19",
         "the mask is aligned with the wrong axis",
-        "Your mask hides the wrong scores: its axes are exchanged, or it belongs to another image or head. Does it "
-        "broadcast to the scores from the right, without an extra axis?",
+        "Your mask hides the wrong scores: its axes are exchanged, or it belongs to another image or head. Does each "
+        "of its axes meet the same axis of the scores?",
         variant(FORWARD, HIDE, "np.where(mask[:, None], scores, -np.inf)"),
         variant(FORWARD, HIDE, "np.where(mask[:, None] if mask.ndim > 2 else mask, scores, -np.inf)"),
         variant(
@@ -279,7 +279,7 @@ MISTAKES = (
     Mistake(
         "M65",
         "the scale is missing in the backward pass",
-        "Your gradients of queries and keys are too large by the factor √d. The forward pass divides the scores by √d. "
+        "Your gradient of the queries or of the keys is too large by the factor √d. The forward pass divides the scores by √d. "
         "Where does your backward pass divide by √d?",
         variant(BACKWARD, " / np.sqrt(queries.shape[-1])", ""),
         # The scale is missing in only one of the two gradients.
@@ -298,7 +298,8 @@ MISTAKES = (
         "the softmax Jacobian sums over the queries",
         "Your sum in the softmax Jacobian runs over the queries. Over which axis does the softmax run? Does your sum "
         "keep that axis (keepdims=True)?",
-        *variants(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)", "sum()"),
+        *variants(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-2, keepdims=True)", "sum(axis=1, keepdims=True)"),
+        variant(BACKWARD, "sum(axis=-1, keepdims=True)", "sum()"),
         variant(BACKWARD, "sum(axis=-1, keepdims=True)", "sum(axis=-1)[..., None, :]"),
     ),
     Mistake(

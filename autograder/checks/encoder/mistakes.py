@@ -125,6 +125,7 @@ MISTAKES = (
         "the norm runs over the wrong axis",
         "Your norm mixes tokens or images. Do mean and variance run over the components of one token, the last axis?",
         variant("LayerNorm", *over("-2 if x.ndim > 1 else -1")),
+        variant("LayerNorm", *over("1 if x.ndim > 1 else -1")),
         variant("LayerNorm", *over("0")),
         variant("LayerNorm", *over("(-2, -1) if x.ndim > 1 else -1")),
         # The norm runs over all axes but the last, as batch norm does.
@@ -143,8 +144,8 @@ MISTAKES = (
     Mistake(
         "M35",
         "another variance when eps is large or the width is small",
-        "Your variance is wrong if eps is large or the width is small. Do you compute √(variance + eps)? And is the "
-        "variance the mean of the squares (unbiased=False)?",
+        "Your deviation is wrong if the width is small, or eps is large. Is the variance the mean of the squares "
+        "(unbiased=False)? If there is an eps, do you compute √(variance + eps)?",
         variant("LayerNorm", ROOT, "(variance.sqrt() + self.eps)"),
         variant("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
         variant(
@@ -336,6 +337,13 @@ MISTAKES = (
         "If both sub-layers add 0, the stream must not change, in training too. Does your dropout act on the output "
         "of a sub-layer, before it is added?",
         variant("EncoderBlock", f"x + {NET}", f"self.dropout(x + {NET})"),
+        variant(
+            "EncoderBlock",
+            f"x = x + {ATTENTION}",
+            f"x = self.dropout(x + {ATTENTION})",
+            f"return x + {NET}",
+            f"return self.dropout(x + {NET})",
+        ),
         variant("Encoder", BEGIN, WITH_DROPOUT, LOOP, f"x = self.dropout(x)\n        {LOOP}"),
     ),
     Mistake(

@@ -186,6 +186,12 @@ def far_apart(q: Array, k: Array, v: Array, by: float = 1000.0):
     return q, k, v
 
 
+def blank_first(q: Array, k: Array, v: Array):
+    """Set the first query of each head to 0: its scores are 0, and a mask must not take them for hidden ones."""
+    q[..., 0, :] = 0
+    return q, k, v
+
+
 def hidden_keys_first(q: Array, k: Array, v: Array, mask: Array):
     """Raise the scores of hidden keys by 150. The mask must have shape (B, N), and the width must be 4."""
     q[..., 0], k[..., 0] = 10, np.where(mask, 0, 30)[:, None]
@@ -236,7 +242,7 @@ def attend_mask(rng):
             mistake_if_refused="M78",
         ),
         Case("a mask of keys", (*qkv(rng, 2, 3, 5, 4), draw_mask(rng, 2, 5)), mistake_if_refused="M78"),
-        Case("a mask of pairs", (*qkv(rng, 2, 4, 5, 3), draw_mask(rng, 2, 5, 5))),
+        Case("a mask of pairs, and queries of zeros", (*blank_first(*qkv(rng, 2, 4, 5, 3)), draw_mask(rng, 2, 5, 5))),
         Case("a mask of pairs for each head", (*qkv(rng, 3, 2, 4, 5), draw_mask(rng, 3, 2, 4, 4))),
         Case("a mask of pairs, scores far apart", (*far_apart(*qkv(rng, 2, 3, 5, 4)), draw_mask(rng, 2, 5, 5))),
         Case(

@@ -187,7 +187,7 @@ def import_ours() -> None:
 
 def _named(name: str, namespace: dict):
     if name not in namespace:
-        raise NameError(f"{name} is not defined; did its cell run without an error?")
+        raise NameError(f"{name} is not defined; does its cell define this name, and did it run without an error?")
     return namespace[name]
 
 
