@@ -7,13 +7,12 @@ as a piece, so that no student's work is lost silently.
 import hashlib
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from autograder.files import MAX_BYTES, Unreadable, writable
+from autograder.files import Unreadable, writable
 
 MAX_CELLS = 2000
 MAX_SOURCE = 1_000_000  # characters of one cell
@@ -26,8 +25,6 @@ PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-
 NAMED_PICTURE = re.compile(
     r"(?:!\[[^\[\]]{0,200}\] ?\()?\[a picture, [^\[\]]{1,200}: it is in the submitted file\]\)?"
 )  # see _named
-# Matches a trailing comma or a whole string. Matching strings skips the commas in them. The last string may be cut off.
-COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|,(?=\s*[\]}])', re.S)
 CELL = re.compile(r'\{\s*"(?:cell_type|attachments|execution_count|id|metadata|outputs|source|input)"\s*:')
 
 
@@ -109,22 +106,12 @@ def _merged(ours: list[Cell], theirs: list[Cell], questions: list[str]) -> Itera
 
 def _decode(data: bytes) -> tuple[str, list[str]]:
     """Return the text of a file, and a receipt of how it was decoded."""
-    receipt = []
-    if data[:2] == b"\x1f\x8b":
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            data = unpacker.decompress(data, MAX_BYTES + 1)
-        except zlib.error:
-            raise Unreadable("the file is packed, and damaged") from None
-        if len(data) > MAX_BYTES:
-            raise Unreadable(f"the file is packed, and has more than {MAX_BYTES / 2**20:.0f} MiB")
-        receipt.append("The file was packed with gzip; it was unpacked.")
     if not data.strip():
         raise Unreadable("the file is empty")
     try:
-        return data.decode("utf-8-sig"), receipt
+        return data.decode("utf-8-sig"), []
     except UnicodeDecodeError:
-        receipt.append("The file was not UTF-8; it was read in another encoding.")
+        receipt = ["The file was not UTF-8; it was read in another encoding."]
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", errors="replace"), receipt
     text = data.decode("utf-8-sig", errors="replace")
@@ -196,41 +183,17 @@ def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Not
 
 
 def _parsed(text: str) -> Any:
-    """Parse a JSON text, also with trailing commas or with text after its end; None if it is not JSON."""
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
-    for attempt in (lambda: text, lambda: COMMA.sub(lambda match: "" if match[0] == "," else match[0], text)):
-        try:
-            content = decoder.raw_decode(attempt().strip())[0]
-        except (ValueError, RecursionError, MemoryError):
-            continue
-        if content or isinstance(content, (dict, list)):
-            return content
-    return None
-
-
-def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict of an object's pairs; if "cells" or "source" is repeated, join the different values."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        for key in made.keys() & {"cells", "source"}:
-            values = [value for name, value in pairs if name == key][-MAX_PIECES:]
-            different = [value for place, value in enumerate(values) if value not in values[:place]]
-            if all(isinstance(value, list) for value in different):
-                made[key] = [item for value in different for item in value]
-            elif all(isinstance(value, str) for value in different):
-                made[key] = "\n".join(different)
-    return made
+    """Parse a JSON text, also with text after its end; None if it is not JSON."""
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text.strip())[0]
+    except (ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _raw_cells(content: Any, notebook: Notebook) -> list[Any]:
     """Return the cells of the parsed file."""
-    if isinstance(content, list) and any(_is_cell(item) for item in content):
-        notebook.receipt.append("The file was a list of cells; they were read as a notebook.")
-        return content
     if not isinstance(content, dict):
         raise Unreadable("the file is JSON, but not a notebook")
-    if isinstance(content.get("content"), dict) and "cells" not in content:  # Jupyter servers send this form
-        content = content["content"]
     raw = content.get("cells")
     if raw is None and isinstance(content.get("worksheets"), list):
         sheets = [sheet for sheet in content["worksheets"] if isinstance(sheet, dict)]
@@ -252,7 +215,7 @@ def _cells_of_broken_json(text: str, notebook: Notebook) -> list[Any]:
     if start is None and not CELL.search(text):
         return cells
     notebook.damaged = True
-    decoder = json.JSONDecoder(strict=False, object_pairs_hook=_joined)
+    decoder = json.JSONDecoder(strict=False)
     position, before, first = start.end() if start else 0, None, 0  # before: where the damage begins
     for _ in range(MAX_PIECES):
         while len(cells) <= 10 * MAX_CELLS:

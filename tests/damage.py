@@ -1,7 +1,6 @@
 """What editors, systems and people do to a solved notebook, and which of its work still arrives."""
 
 import ast
-import gzip
 import json
 import re
 from collections.abc import Callable
@@ -231,16 +230,14 @@ def conflict(work: Work, place: int, how: int) -> None:
 
 
 def encode(work: Work, place: int, how: int) -> None:
-    """Write the file in another encoding, or compress it."""
+    """Write the file in another encoding, or with bytes after its end."""
     work.encode = [
         lambda text: text.encode("utf-16"),
         lambda text: text.encode("utf-8-sig"),
         lambda text: text.encode("latin-1", "replace"),
         lambda text: text.replace("\n", "\r\n").encode(),
-        lambda text: gzip.compress(text.encode(), 1, mtime=0),
-        lambda text: json.dumps(text).encode(),
         lambda text: f"{text}\n\x00\x00".encode(),
-    ][how % 7]
+    ][how % 5]
 
 
 def reformat(work: Work, place: int, how: int) -> None:
