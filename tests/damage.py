@@ -1,6 +1,5 @@
 """What editors, systems and people do to a solved notebook, and which of its work still arrives."""
 
-import ast
 import json
 import re
 from collections.abc import Callable
@@ -10,16 +9,14 @@ from typing import Any
 
 import nbformat
 from conftest import ALL, assignment_of
-from nbformat import NotebookNode
 from sample_class import fill_in
 
-from autograder.cells import grade_id, is_locked
-from autograder.grade.repair import Repaired, repair_notebook
-from autograder.recognition import definitions, is_answer, name_of, names_in
+from autograder.cells import grade_id
+from autograder.grade.repair import Repaired
+from autograder.recognition import answers_in, is_answer, name_of, names_in
 
 Cells = list[dict[str, Any]]
-# A docstring may differ in empty lines, and in letters that an encoding loses.
-NO_MATTER = re.compile(r"[^\x00-\x7f]|(?:\\n)+")
+NO_MATTER = re.compile(r"[^\x00-\x7f]|\?|\s")  # what an encoding loses, and empty lines
 EXPERIMENT = "# an experiment"
 WORDS = "The variance of a score grows with the width, so its deviation grows with the root"
 
@@ -62,13 +59,6 @@ def solved_cells(name: str) -> tuple[str, dict[str, str]]:
             made["source"] = f"{cell.source}\n# {word}" if code else f"{WORDS} {word}."
         cells.append(made)
     return json.dumps(cells), words
-
-
-@cache
-def wanted(name: str) -> dict[str, str]:
-    """Return what reaches the tests of the solved notebook."""
-    assignment = assignment_of(name)
-    return reaching(repair_notebook(solved(name).data, assignment.instructor, assignment.release).notebook)
 
 
 # ------------------------------------------------------------------------------ what editors, systems and people do
@@ -275,51 +265,21 @@ def changed(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> W
 # --------------------------------------------------------------------------------------------- what reaches the tests
 
 
-def reaching(notebook: NotebookNode) -> dict[str, str]:
-    """Return each code answer as its tests see it, with the definitions of the answers that it uses."""
-    known: dict[str, str] = {}
-    uses: dict[str, set[str]] = {}
-    own = set()
-    code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_locked(cell)]
-    names = {grade_id(cell) for cell in code if is_answer(cell)}
-    for cell in code:
-        written = definitions(cell.source)
-        for statement in statements(cell.source):
-            name = getattr(statement, "name", None)
-            if name in names and written[name] and (name == grade_id(cell) or name not in own):
-                known[name] = NO_MATTER.sub("?", ast.dump(statement))
-                used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-                uses[name] = used & names - {name}
-                own |= {name} & {grade_id(cell)}
-    seen: dict[str, str] = {}
-    for name in names:
-        needed, waiting = set(), {name}
-        while waiting:
-            needed |= waiting
-            waiting = {used for each in waiting for used in uses.get(each, ())} - needed
-        seen[name] = " ".join(known.get(each, "nothing") for each in sorted(needed))
-    return seen
-
-
-def statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell; none if it is no Python."""
-    try:
-        return ast.parse(re.sub(r"^%.*", "pass", source, flags=re.M)).body
-    except SyntaxError:
-        return []
-
-
 def arrives(repaired: Repaired, work: Work) -> list[str]:
     """List the work that does not arrive: code that reaches no test, and written answers that nobody would read.
 
     Fail if no person is asked about it, or if a word of the student is lost.
     """
-    right = wanted(work.assignment)
-    seen = reaching(repaired.notebook)
-    lost = [name for name in right if seen.get(name) != right[name]]
-    for cell in repaired.notebook.cells:
-        if cell.cell_type == "markdown" and is_answer(cell) and work.words[grade_id(cell)] not in cell.source:
-            lost.append(grade_id(cell))
+    cells = repaired.notebook.cells
+    right = {grade_id(cell): cell["source"] for cell in solved(work.assignment).cells}
+    counts = answers_in(cells)[1]
+    lost = []
+    for index, cell in enumerate(cells):
+        if is_answer(cell):
+            name = grade_id(cell)
+            wanted, seen = right[name], cells[counts.get(name, index)].source
+            if NO_MATTER.sub("", wanted) not in NO_MATTER.sub("", seen):
+                lost.append(name)
     nbformat.validate(repaired.notebook)
     if not any(EXPERIMENT in cell["source"] for cell in work.cells):  # about such a cell, a test that fails asks
         asked = "\n".join(repaired.questions)
