@@ -218,15 +218,6 @@ def two_not_repaired(notebook):
         cell.source = program_cell("debugging", cell.id, broken=True)
 
 
-FUSED = """        if not (self.training and self.dropout.p):
-            seen = None
-            if mask is not None:
-                seen = mask[:, None, None] if mask.ndim == 2 else mask[:, None] if mask.ndim == 3 else mask
-            output = self.out(merge_heads(F.scaled_dot_product_attention(q, k, v, seen)))
-            return (output, weights) if return_weights else output
-        mixed = torch.einsum("""
-BY_UNFOLD = "F.unfold(images, patch_size, stride=patch_size).transpose(1, 2)"
-BY_PRODUCT = "patchify(images, self.projection.stride[0]) @ self.projection.weight.flatten(1).T + self.projection.bias"
 CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
     ASSIGNMENT: CLASS,
     "2_multihead": {
@@ -235,54 +226,38 @@ CLASSES: dict[str, dict[str, Callable[[NotebookNode], None]]] = {
         "goran": rewritten(
             "split_heads", "return x.reshape(x.shape[0], num_heads, x.shape[1], x.shape[2] // num_heads)"
         ),
-        "hana": changed("attend", " / q.shape[-1] ** 0.5", ""),  # M8
-        "ivan": changed("attend", "scores.softmax(dim=-1)", "scores.softmax(dim=-2)"),  # M6
-        # M29, dropout in evaluation too
-        "jana": changed("MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)"),
-        # M83, no biases
-        "kofi": changed(
+        # M8; M29, dropout in evaluation too; M83, no biases
+        "hana": changed(
+            *("attend", " / q.shape[-1] ** 0.5", ""),
+            *("MultiHeadAttention", "self.dropout(weights)", "F.dropout(weights, self.dropout.p)"),
             *("to_torch", "        layer.in_proj_bias.copy_(mha.qkv.bias)  # (3 D,)\n", ""),
             *("to_torch", "        layer.out_proj.bias.copy_(mha.out.bias)  # (D,)\n", ""),
         ),
-        # ends the kernel's process: only that exercise loses points
-        "emil": rewritten("attend", "import os\nos._exit(1)"),
-        # right, by PyTorch's fused function
-        "noor": changed("MultiHeadAttention", "        mixed = torch.einsum(", FUSED),
     },
     "3_encoder": {
         "ada": perfect,
-        # M33; the encoder that stacks such blocks does not lose points for it again
-        "goran": changed(
-            *("EncoderBlock", "x + self.dropout(self.attention(self.norm_attention(x), mask))"),
-            "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
-            *("EncoderBlock", "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"),
-            "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+        # M33, and the encoder that stacks such blocks does not lose points for it again; M41; M28
+        "goran": both(
+            changed(
+                *("EncoderBlock", "x + self.dropout(self.attention(self.norm_attention(x), mask))"),
+                "self.norm_attention(x + self.dropout(self.attention(x, mask)))",
+                *("EncoderBlock", "x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))"),
+                "self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))",
+                *("FeedForward", "F.gelu(", "F.relu("),
+            ),
+            batch_axis_left,
         ),
-        # M34, over the tokens; the bonus is right
+        # M34, over the tokens; M38, the same block again and again; another model, although a sound one;
+        # M200 in the bonus, the halves as language models have them
         "hana": both(
             changed(
                 *("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-2, keepdim=True)"),
                 *("LayerNorm", "square().mean(dim=-1, keepdim=True)", "square().mean(dim=-2, keepdim=True)"),
+                "Encoder",
+                "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))",
+                "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
             ),
-            rewritten(
-                "rope",
-                """
-if x.shape[-1] % 2:
-    raise ValueError("an odd width")
-angles = positions[..., None] / base ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])
-pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)
-""",
-            ),
-        ),
-        # M38, the same block again and again
-        "ivan": changed(
-            *("Encoder", "nn.ModuleList(EncoderBlock(width, num_heads, hidden_width, dropout) for _ in range(depth))"),
-            "nn.ModuleList([EncoderBlock(width, num_heads, hidden_width, dropout)] * depth)",
-        ),
-        # M41; M200 in the bonus, the halves as language models have them
-        "jana": both(
-            changed("FeedForward", "F.gelu(", "F.relu("),
+            rewritten("repair", "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"),
             rewritten(
                 "rope",
                 """
@@ -294,49 +269,29 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
 """,
             ),
         ),
-        # another model, although a sound one
-        "kofi": rewritten("repair", "return EncoderBlock(block.attention.embed_dim, block.attention.num_heads, 64)"),
-        "lena": batch_axis_left,
     },
     "4_vit": {
         "ada": perfect,
-        # M49
-        "goran": changed("ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)"),
-        # M44
+        # M49; M53, and M55: the loss of the last batch; M124, in column order, for which the ViT does not lose points again
+        "goran": changed(
+            *("ViT", "torch.cat([class_token, patches], dim=1)", "torch.cat([patches, class_token], dim=1)"),
+            *("train_epoch", "        optimizer.zero_grad()\n", ""),
+            *("train_epoch", "float(loss_sum) / count,", "float(loss.detach()),"),
+            *("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)"),
+        ),
+        # M44; M52; M150
         "hana": changed(
             *("patchify", "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)"),
             "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
-        ),
-        # M53, and M55: the loss of the last batch
-        "ivan": changed(
-            *("train_epoch", "        optimizer.zero_grad()\n", ""),
-            *("train_epoch", "float(loss_sum) / count,", "float(loss.detach()),"),
-        ),
-        "jana": changed("evaluate", "    model.eval()\n", ""),  # M52
-        "kofi": changed("attention_rollout", "block @ rollout", "rollout @ block"),  # M150
-        # M124, in column order; the ViT that uses it does not lose points for it again
-        "lena": changed(
-            *("PatchEmbedding", ".flatten(2).transpose(1, 2)", ".transpose(2, 3).flatten(2).transpose(1, 2)")
-        ),
-        # right
-        "noor": changed(
-            *("patchify", "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)", BY_UNFOLD),
-            *("PatchEmbedding", "self.projection(images).flatten(2).transpose(1, 2)", BY_PRODUCT),
-            *("evaluate", "torch.no_grad()", "torch.inference_mode()"),
+            *("evaluate", "    model.eval()\n", ""),
+            *("attention_rollout", "block @ rollout", "rollout @ block"),
         ),
     },
     "5_debugging": {
         "ada": perfect,
-        "goran": two_not_repaired,
+        "goran": both(two_not_repaired, changed("test_attention", "assert refused", "assert True")),  # M20
         # M182, shapes alone
         "hana": changed("test_attention", "assert torch.allclose(got, right, rtol=1e-3, atol=1e-3), ", "assert True, "),
-        "ivan": changed("test_attention", "assert refused", "assert True"),  # M20
-        # M180, it allows no rounding
-        "jana": changed(
-            "test_attention", "torch.allclose(got, right, rtol=1e-3, atol=1e-3)", "torch.equal(got, right)"
-        ),
-        # M181, False instead of an assertion
-        "kofi": rewritten("test_attention", "q = torch.zeros(1, 1, 2, 3)\nreturn candidate(q, q, q)[1].sum() == 2"),
     },
 }
 
@@ -391,14 +346,8 @@ def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Itera
         yield student, json.dumps(notebook)  # nbformat.writes would repair a torn notebook
 
 
-def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = None) -> None:
-    """Write the sample class of an assignment below a course's folder; files that are there stay unchanged.
-
-    Args:
-        folder: The folder of the course.
-        assignment: The name of the assignment.
-        most: How many students submit, for 2_multihead and later assignments; by default all.
-    """
+def write_class(folder: Path, assignment: str = ASSIGNMENT) -> None:
+    """Write the sample class of an assignment below a course's folder; files that are there stay unchanged."""
     from autograder.files import write_atomically
     from autograder.grade.grade import load_assignment
 
@@ -406,8 +355,8 @@ def write_class(folder: Path, assignment: str = ASSIGNMENT, most: int | None = N
     if assignment == ASSIGNMENT:
         files = make_submissions(loaded.instructor, loaded.release)
     else:
-        students = dict(list(CLASSES[assignment].items())[:most])
-        files = dict(_spoiled(students, loaded.instructor, loaded.release)) | {"ben": nbformat.writes(loaded.release)}
+        files = dict(_spoiled(CLASSES[assignment], loaded.instructor, loaded.release))
+        files["ben"] = nbformat.writes(loaded.release)
     for student, text in files.items():
         place = folder / "submitted" / student / assignment
         place.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     limits = Limits(cell_seconds=5.0, call_seconds=2.0)  # one of the students' cells never ends
     with preparing_book(), workers_for(sample["CLASSES"], limits) as workers:
         for name in sample["CLASSES"]:
-            sample["write_class"](course, name, most=3)
+            sample["write_class"](course, name)
             # MNIST, even if it is on this machine, is not used: the samples' weights were trained on a stand-in
             graded.append(grade_class(name, course, limits, workers, data=Path(os.devnull)))
             show_scores(course, *graded[-1])
