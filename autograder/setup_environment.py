@@ -17,7 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.txt"
-CACHE = Path(os.environ.get("UV_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "uv"))
 INSIDE = ROOT / "autograder" / "sandbox" / "guest"  # sandboxes see some files of this folder
 RELEASE = Path("/etc/os-release")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -64,12 +63,9 @@ def install() -> None:
     what = f"Installing about {len(re.findall('^[a-z].*==', LOCK.read_text(encoding='utf-8'), re.M | re.I))} packages"
     # Use the system's certificates, as pip does: a network may have its own.
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--system-certs", "--python", python]
-    if not can_write(CACHE):  # uv needs a writable cache; pip needs more disk space, because it unpacks downloads
-        uv += ["--cache-dir", str(VENV / "cache")]
     by_uv = run("Installing uv", *pip, "-q", UV, must=False) and run(
         what, *uv, "--require-hashes", "-r", str(LOCK), must=False
     )
-    shutil.rmtree(VENV / "cache", ignore_errors=True)
     if not by_uv:
         run(what, *pip, "--require-hashes", "-r", str(LOCK))
     run("Installing the grader", *pip, "-q", "--no-deps", "-e", str(ROOT))
@@ -77,12 +73,6 @@ def install() -> None:
     run("Compiling what is imported at every start", python, "-c", f"import {IMPORTED}")
     if os.getuid() == 0:  # uv links files from its cache, and a linked file keeps the permissions of the cached one
         run("Letting the sandbox's user read", "chmod", "-R", "a+rX", str(VENV), str(INSIDE))
-
-
-def can_write(folder: Path) -> bool:
-    """Whether a folder can be written; if it does not exist, whether it can be made."""
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
-    return os.access(existing, os.W_OK)
 
 
 def install_system_packages(missing: dict[str, str]) -> None:

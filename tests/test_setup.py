@@ -85,13 +85,6 @@ def test_ubuntu_has_no_package_of_chromium(machine: Machine, tmp_path: Path) -> 
     assert calls.read_text() == ""
 
 
-def test_cache_that_cannot_be_written_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is a missing folder judged by the folder in which it would be made?"""
-    assert setup_environment.can_write(tmp_path / "not" / "there")
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
-    assert not setup_environment.can_write(tmp_path / "not" / "there")
-
-
 PYTHON = '#!/bin/sh\n[ "$1" = -c ] || {{ echo {name} "$@"; exit; }}\nexit {code}\n'
 
 
