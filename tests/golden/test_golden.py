@@ -3,17 +3,12 @@
 If a difference is wanted, write the records again, and commit them with the change: `python tests/golden/record.py`.
 """
 
-import multiprocessing
-import re
-from concurrent.futures import ProcessPoolExecutor
-
 import pytest
 from conftest import ALL, FOLLOWED, NAME, GradedClass
 from golden import record
 from golden.differences import differences, recorded
 
 QUICK = {"multihead": ("matmul", "split_heads")}
-OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Prescott"}
 
 
 @FOLLOWED
@@ -35,26 +30,6 @@ def test_points_of_the_sample_class_are_those_recorded(graded_class: GradedClass
     before = [line for line in recorded("classes") if line.startswith(NAME)]
     now = record.lines_of(graded_class.course, NAME, list(graded_class.results.values()))
     assert differences(before, [line for line in now if not line.startswith(f"{NAME} | zoe ")]) == []
-
-
-def points_in(lines: list[str]) -> list[tuple[str, str]]:
-    """Return which checks failed and passed, each with the named mistakes."""
-    checks = [re.match(r"(.* \| (?:True|False))(.*)", line) for line in lines]
-    return [(check[1], " ".join(re.findall(r"{M\d+}", check[2]))) for check in checks if check]
-
-
-def sample_classes() -> list[str]:
-    """Return the lines of the sample classes; another process calls this function."""
-    return list(record.classes())
-
-
-@pytest.mark.deep
-def test_points_do_not_depend_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do the sample classes get the same points and names on a processor that rounds differently?"""
-    for name, value in OTHER_PROCESSOR.items():
-        monkeypatch.setenv(name, value)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:  # libraries read it at their import
-        assert points_in(other.submit(sample_classes).result()) == points_in(recorded("classes"))
 
 
 @FOLLOWED
