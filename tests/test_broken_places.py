@@ -106,22 +106,16 @@ def test_course_may_be_called_anything(tmp_path: Path, assignment: Assignment, n
         ("regrade-requests.csv", "is not a plain file"),
         ("gradebook.db", "It must be a plain file"),
         (f"report/{NAME}/scores.csv", "move away what is there"),
+        ("report", "move away what is there"),
     ],
 )
 def test_folder_instead_of_a_file_is_said(course: Course, stopped: Callable[..., str], file: str, said: str) -> None:
-    """Does one line name the file?"""
+    """Does one line name the file, and also report/ if it is a file instead of a folder?"""
     path = course.root / file
     path.unlink(missing_ok=True)
-    path.mkdir(parents=True)
+    path.write_text("") if file == "report" else path.mkdir(parents=True)
     error = stopped("report" if file != "roster.csv" else "grade", NAME, "--course", str(course.root))
     assert_one_line(error, str(path), said)
-
-
-def test_file_instead_of_a_folder_is_said(course: Course, stopped: Callable[..., str]) -> None:
-    """Does a file instead of report/ give one line too?"""
-    (course.root / "report").write_text("")
-    error = stopped("report", NAME, "--course", str(course.root))
-    assert_one_line(error, str(course.root / "report"), "move away what is there")
 
 
 @pytest.mark.parametrize(

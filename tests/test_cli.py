@@ -25,12 +25,6 @@ def run(*arguments: str, width: int = 200) -> Result:
     return CliRunner(env={"COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, arguments)
 
 
-def run_alone(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command in its own process, as users do."""
-    command = [sys.executable, "-m", "autograder", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
-
-
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)], ids=" ".join)
 def test_help_says_what_it_does(command: tuple[str, ...]) -> None:
     """Does each command explain itself, and each of its options and arguments?"""
@@ -61,19 +55,12 @@ def test_unknown_assignment_is_one_line(command: str, name: str, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_assignment_as_users_run_it(tmp_path: Path) -> None:
-    """In its own process, does a command report an unknown assignment without a traceback?"""
-    done = run_alone("grade", "2_nothing", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr == f"autograder: there is no assignment '2_nothing'. The assignments are: {', '.join(ALL)}\n"
-
-
 def test_package_outside_a_clone_asks_for_one(tmp_path: Path) -> None:
     """Does a package that is installed without its repository say in one line what to do?"""
     for package, folder in FOLDERS.items():
         shutil.copytree(ROOT / folder / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    done = run_alone("demo", cwd=tmp_path)
+    command = [sys.executable, "-m", "autograder", "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"autograder: {tmp_path} is not a clone of the repository. Clone it, run")
     assert done.stderr.count("\n") == 1
@@ -114,35 +101,23 @@ def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
     assert "--help" in result.stderr
 
 
-def test_mutants_prints_its_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Does `mutants` print only what it found, for the requested assignment and seed?"""
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_mutants_says_whether_the_proof_holds(monkeypatch: pytest.MonkeyPatch, is_whole: bool) -> None:
+    """Does `mutants` print only its table for the assignment and the seed, and fail if the proof fails?"""
+    failed = {"extreme": "M3"} if is_whole else {}
+    answer = Verdict("softmax", "differences", {}, "" if is_whole else None)  # None: the visible test names nothing
 
     def make(name: str, stem: str, seed: int, progress: object) -> Matrix:
         print("what a check prints is no result")
-        return Matrix(name, stem, seed, [Verdict("softmax", "M3", {"extreme": "M3"}, "")], [])
+        return Matrix(name, stem, seed, [Verdict("softmax", "M3", failed, "")], [answer])
 
     monkeypatch.setattr("autograder.judge.kill_matrix.kill_matrix", make)
     done = run("mutants", NAME, "--seed", "1")
-    assert done.exit_code == 0, done.output
-    said = " ".join(done.stdout.split())
-    assert said.startswith(f"{NAME}: ") and "(seed 1)" in said and "1 of 1 mutants caught, 1 named." in said
-    assert "no result" not in said
-
-
-def test_mutants_exits_with_1_when_one_survives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the proof fails, does the command fail, and does its table show the mutant or answer?"""
-    survivor = Verdict("softmax", "M3", {}, "")
-    refused = Verdict("softmax", "differences", {}, None)  # the visible test fails and names nothing
-    monkeypatch.setattr(
-        "autograder.judge.kill_matrix.kill_matrix",
-        lambda *arguments: Matrix(NAME, "attention", 5, [survivor], [refused]),
-    )
-    result = run("mutants")
-    assert result.exit_code == 1
-    assert "NOT CAUGHT" in result.stdout
-    assert "0 of 1 mutants caught, 0 named." in result.stdout
-    assert "0 of 1 correct answers pass all checks." in result.stdout
-    assert "softmax: differences fails the visible test" in result.stdout
+    said, caught = " ".join(done.stdout.split()), int(is_whole)
+    assert done.exit_code == 1 - caught, done.output
+    assert said.startswith(f"{NAME}: ") and "(seed 1)" in said and "no result" not in said
+    assert f"{caught} of 1 mutants caught, {caught} named. {caught} of 1 correct answers pass all checks." in said
+    assert ("NOT CAUGHT" in said, "softmax: differences fails the visible test" in said) == (not is_whole, not is_whole)
 
 
 def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -35,24 +35,16 @@ def texts() -> list[str]:
     return [begin + pattern * (MANY // len(pattern)) for pattern in PATTERNS for begin in BEGINNINGS]
 
 
-def repair_all(kind: str, sources: list[str]) -> None:
-    """Repair a notebook with each source in a cell of its own, next to empty answers."""
+def repair_all(kind: str, sources: list[str], times: int = 1) -> None:
+    """Repair a notebook with each source in cells of its own, next to empty answers."""
     assignment = assignment_of("1_attention")
     cells = json.loads(nbformat.writes(assignment.release))["cells"]
     for source in sources:
         own = {"cell_type": kind, "id": "own", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
-        data = json.dumps({"cells": [*cells, own], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+        data = json.dumps(
+            {"cells": [*cells, *[own] * times], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        ).encode()
         repair_notebook(data, assignment.instructor, assignment.release)
-
-
-def repair_many(source: str) -> None:
-    """Repair a notebook with 2,000 equal cells."""
-    repair_all("markdown", ["x"])
-    assignment = assignment_of("1_attention")
-    cells = json.loads(nbformat.writes(assignment.release))["cells"]
-    own = {"cell_type": "markdown", "id": "own", "metadata": {}, "source": source}
-    notebook = {"cells": [*cells, *[own] * 2000], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    repair_notebook(json.dumps(notebook).encode(), assignment.instructor, assignment.release)
 
 
 def show_all(sources: list[str]) -> None:
@@ -99,7 +91,7 @@ def test_repair_is_linear(kind: str) -> None:
 
 def test_repair_of_many_equal_cells_is_linear() -> None:
     """Is a submission with 2,000 equal cells repaired?"""
-    finishes(repair_many, "The variance of a score grows with the width of the queries and keys.")
+    finishes(repair_all, "markdown", ["The variance of a score grows with the width of the queries and keys."], 2000)
 
 
 def test_pages_are_linear() -> None:
