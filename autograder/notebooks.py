@@ -117,10 +117,7 @@ def _decode(data: bytes) -> tuple[str, list[str]]:
     text = data.decode("utf-8-sig", errors="replace")
     if 2 * text.count("\ufffd") < len(text) - len(text.encode("ascii", "ignore")):
         return text, ["Some letters of the file were damaged; each is shown as \ufffd."]
-    try:
-        return data.decode("cp1252"), receipt
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), receipt
+    return data.decode("cp1252", errors="replace"), receipt
 
 
 def _unwrapped(text: str) -> str:
