@@ -288,15 +288,11 @@ def forked(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="module")
 def kernel(forked: bool) -> Iterator[Kernel]:
     """A kernel in the sandbox, shared by tests that leave it alive."""
-    before = os.environ.get("AUTOGRADER_SEED")
-    os.environ["AUTOGRADER_SEED"] = "314159"
-    kernel = Kernel(Limits(forked=forked))
-    yield kernel
-    kernel.close()
-    if before is None:
-        del os.environ["AUTOGRADER_SEED"]
-    else:
-        os.environ["AUTOGRADER_SEED"] = before
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AUTOGRADER_SEED", "314159")
+        kernel = Kernel(Limits(forked=forked))
+        yield kernel
+        kernel.close()
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ Sums, exponentials and matrix products differ between processors in the last dig
 it draws with MKL, on others with its own generator.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,8 +19,11 @@ ROUNDING = (
 DROPPING = ("bernoulli", "bernoulli_", "native_dropout")
 
 
-class OtherRounding(TorchDispatchMode):
-    """Change the results of these operations by about a rounding error, unless they are the same on every processor."""
+class other_processor(TorchDispatchMode):
+    """Compute as on another processor in a with block; each seed gives a different one.
+
+    The results of the operations above change by about a rounding error, unless they are the same on every processor.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -48,10 +49,3 @@ class OtherRounding(TorchDispatchMode):
         noise = torch.randint(-2, 3, result.shape, generator=self.rng).to(result.dtype) * torch.finfo(result.dtype).eps
         exact = (result * 1024).round() == result * 1024
         return torch.where(exact | ~result.isfinite(), result, result * (1 + noise))
-
-
-@contextmanager
-def other_processor(seed: int) -> Iterator[None]:
-    """Compute as on another processor; each seed gives a different processor."""
-    with OtherRounding(seed):
-        yield

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -31,18 +30,6 @@ PYTHON = "3.13"  # Colab's version
 MISTAKES = 5  # mistakes tried in each exercise, at most
 CHAPTERS = sorted(path.stem for path in ROOT.glob("book/*.ipynb"))
 LINK = re.compile(r"mistakes\.html#m\d+$")  # link in the message of a visible test that names a mistake
-
-
-@dataclass(frozen=True)
-class Colab:
-    """An environment with Colab's packages."""
-
-    python: Path
-    version: str
-
-    def __str__(self) -> str:
-        other = "" if self.version == PYTHON else f", for want of {PYTHON}"
-        return f"with Colab's packages under Python {self.version}{other}"
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -74,16 +61,14 @@ def make_environment(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def colab() -> Colab:
-    """Colab's packages, installed once for each content of colab.txt. uv shares large ones with .venv on the disk."""
+def colab() -> Path:
+    """A Python with Colab's packages, installed once for each content of colab.txt. uv shares large ones with .venv."""
     folder = ROOT / "_build" / "colab" / hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]
     complete = folder / "complete"
     if not complete.exists():
         make_environment(folder)
         complete.touch()
-    python = folder / "bin" / "python"
-    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
-    return Colab(python, run(python, "-c", ask).stdout.strip())
+    return folder / "bin" / "python"
 
 
 def execute(notebook: NotebookNode, python: Path | str, folder: Path, **environment: str) -> NotebookNode:
@@ -140,25 +125,25 @@ def with_mistakes(notebook: NotebookNode, exercises: dict[str, Exercise]) -> Not
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_exercise_says_on_colab_what_it_says_here(colab: Colab, name: str, tmp_path: Path) -> None:
+def test_exercise_says_on_colab_what_it_says_here(colab: Path, name: str, tmp_path: Path) -> None:
     """Do right answers pass all visible tests on Colab, and are known mistakes named as in the grader's environment?"""
     assignment, exercises = assignment_of(name), exercises_of(ALL[name])
     notebook = with_mistakes(fill_in(assignment.release, assignment.instructor, bonus=True), exercises)
     there, here = (tmp_path / each for each in ("there", "here"))
     short = {"GRADING": "1"}  # a few training steps, as in grading; the visible tests do not depend on them
     as_there = short if name == "4_vit" else {}  # training in 4_vit takes minutes on a CPU
-    found = said(execute(notebook, colab.python, there, **as_there))
+    found = said(execute(notebook, colab, there, **as_there))
     for each in exercises:
-        assert found[f"test_{each}"].startswith(f"{each} passes the visible tests."), colab
+        assert found[f"test_{each}"].startswith(f"{each} passes the visible tests.")
         named = [cell for cell, text in found.items() if cell.startswith(f"mistake-{each}-") and LINK.search(text)]
         assert named or name == "5_debugging", each  # the visible tests of 5_debugging name nothing
-    assert found == said(execute(notebook, sys.executable, here, **short)), colab
+    assert found == said(execute(notebook, sys.executable, here, **short))
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_runs_on_colab(colab: Colab, name: str, tmp_path: Path) -> None:
+def test_chapter_runs_on_colab(colab: Path, name: str, tmp_path: Path) -> None:
     """Does a chapter run alone on Colab, with the records that it would find on the Internet?"""
     notebook = nbformat.read(ROOT / "book" / f"{name}.ipynb", as_version=4)
-    done = execute(notebook, colab.python, tmp_path, ATTENTION_BOOK_RECORDS=str(ROOT / "book" / "records"))
+    done = execute(notebook, colab, tmp_path, ATTENTION_BOOK_RECORDS=str(ROOT / "book" / "records"))
     errors = [output for cell in done.cells for output in cell.get("outputs", []) if output.output_type == "error"]
-    assert errors == [], colab
+    assert errors == []
