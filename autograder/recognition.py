@@ -12,7 +12,6 @@ from autograder.cells import grade_id, is_locked, is_test
 from autograder.notebooks import Cell
 
 MAX_PARSED = 300_000  # characters of a cell that is parsed as Python; a longer one is searched line by line
-MAX_KEPT = 10_000  # characters of a cell whose tree is kept: a tree takes a hundred times the memory of its text
 MAX_QUOTED = 50  # characters of a released cell's first line that a message quotes
 LABEL = re.compile(r"\*\*(\d+\.\d+)")  # a question's number in its text
 HEADING = re.compile(r"^#{1,6} +(.+)", re.M)
@@ -63,17 +62,9 @@ def _first_of(text: str) -> str:
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED.
-
-    The trees of short cells are kept, so no caller may change a tree.
-    """
+    """Parse a cell as Python without its IPython lines; None if it is not Python, or longer than MAX_PARSED."""
     if len(source) > MAX_PARSED:
         return None
-    return _parsed(source) if len(source) < MAX_KEPT else _parsed.__wrapped__(source)
-
-
-@lru_cache(maxsize=64)  # each step of grading asks about the same cells
-def _parsed(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the student's code may cause warnings, for example about a backslash
