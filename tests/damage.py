@@ -138,8 +138,7 @@ def scratch(work: Work, place: int, how: int) -> None:
 
 def repeat_helper(work: Work, place: int, how: int) -> None:
     """Repeat an earlier answer in the cell of a later one, above it."""
-    code = [cell for cell in work.cells if cell["cell_type"] == "code" and holds_answer(cell, work)]
-    code = [cell for cell in code if begins_answer(cell, work)]
+    code = code_answers(work)
     if len(code) > 1:
         later = 1 + place % (len(code) - 1)
         code[later]["source"] = f"{code[how % later]['source']}\n\n{code[later]['source']}"
@@ -150,16 +149,16 @@ def holds_answer(cell: dict[str, Any], work: Work) -> bool:
     return any(word in cell["source"] for word in work.words.values())
 
 
-def begins_answer(cell: dict[str, Any], work: Work) -> bool:
-    """Whether a cell defines an answer, and not as an experiment."""
-    names = "|".join(work.words)
-    return EXPERIMENT not in cell["source"] and bool(re.search(rf"^(?:def|class) (?:{names})\b", cell["source"], re.M))
+def code_answers(work: Work) -> Cells:
+    """Return the code cells that define answers, and not as an experiment."""
+    begins = re.compile(rf"^(?:def|class) (?:{'|'.join(work.words)})\b", re.M)
+    code = [cell for cell in work.cells if cell["cell_type"] == "code" and EXPERIMENT not in cell["source"]]
+    return [cell for cell in code if begins.search(cell["source"])]
 
 
 def all_in_one(work: Work, place: int, how: int) -> None:
     """Keep all functions in one cell: the first one's, the last one's, or an own cell after the set-up."""
-    code = [cell for cell in work.cells if cell["cell_type"] == "code"]
-    code = [cell for cell in code if begins_answer(cell, work)]
+    code = code_answers(work)
     if len(code) > 1:
         together = "\n\n\n".join(cell["source"] for cell in code)
         host = code[-(how % 2)]
