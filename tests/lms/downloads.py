@@ -39,7 +39,7 @@ def collect(*arguments: Any) -> list[Line]:
 
 
 def prepare_export(*arguments: Any, **options: Any) -> Export:
-    """Export as `autograder.lms.export_scores` does, and compare tables and warnings with what was recorded."""
+    """Export as `autograder.lms.export_scores` does, and compare tables, warnings and pages with what was recorded."""
     done = heard(exporting.prepare_export, *arguments, **options)
     said(line for table in done.tables.values() for line in table.splitlines())
     write = done.write
@@ -47,6 +47,10 @@ def prepare_export(*arguments: Any, **options: Any) -> Export:
     def written() -> Exported:
         files = write()
         said(files.warnings)
+        for path in files.files:
+            if path.suffix == ".zip":
+                with zipfile.ZipFile(path) as archive:
+                    said(f"{name}: {archive.read(name).decode()}" for name in archive.namelist())
         return files
 
     done.write = written

@@ -1,9 +1,11 @@
-"""Do scores and feedback return to Moodle and Canvas in the form that these systems read?"""
+"""Do scores and feedback return to Moodle and Canvas in the form that these systems read?
+
+`prepare_export` compares all tables, warnings and pages with tests/golden/said.txt.
+"""
 
 import csv
 import io
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,9 @@ from downloads import (
     write_zip,
 )
 from nbgrader.api import Gradebook
-from test_report import BONUS, WRITTEN, put_in_gradebook, result
-from typer.testing import CliRunner
+from test_cli import run
+from test_report import WRITTEN, put_in_gradebook, result
 
-from autograder.cli import app
 from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
@@ -98,12 +99,6 @@ def course(tmp_path: Path) -> Course:
 
 
 @pytest.fixture
-def of(assignment: Assignment) -> float:
-    """The points of the assignment."""
-    return sum(float(cell.metadata.nbgrader.points) for cell in assignment.graded_cells())
-
-
-@pytest.fixture
 def sheet(tmp_path: Path) -> Path:
     """Moodle's grading worksheet."""
     return moodle_worksheet(tmp_path / "sheet.csv", PEOPLE)
@@ -113,12 +108,6 @@ def read(done: Exported, name: str) -> list[list[str]]:
     """Read a written table."""
     text = next(path for path in done.files if path.name == name).read_text(encoding="utf-8-sig")
     return list(csv.reader(io.StringIO(text, newline="")))
-
-
-def pages(done: Exported, name: str) -> dict[str, str]:
-    """Read an archive of feedback."""
-    with zipfile.ZipFile(next(path for path in done.files if path.name == name)) as archive:
-        return {info.filename: archive.read(info).decode() for info in archive.infolist()}
 
 
 @pytest.fixture
@@ -136,53 +125,22 @@ def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Pa
     return record(course, graded)
 
 
-def test_export_moodle(course: Course, collected: list[Result], assignment: Assignment, sheet: Path, of: float) -> None:
-    """Does a download come back as the same worksheet with scores and states, and never 0 for a missing score?"""
-    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
-    header, *rows = read(done, "moodle.csv")
-    before = read_worksheet(sheet)
-    assert header == before.header
-    assert [row[0] for row in rows] == [row[0] for row in before.rows]
-    grades = {row[1]: row[header.index("Grade")] for row in rows}
-    comments = {row[1]: row[-1] for row in rows}
-    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
-    assert grades == {
-        "Ada Lovelace": f"{tests + 2 + 4.5:g}",
-        'Bea Doe, "Jr"': f"{tests - 1 - 2:g}",
-        "Çem Müller": "",
-        "Dan O'Neill": "",
-        "Eve =1+1": "",
-        "Nobody Known": "",
-    }
-    assert comments["Ada Lovelace"] == f"State: graded. {tests + 2 + 4.5:g} of {of:g} points."
-    assert comments['Bea Doe, "Jr"'].endswith("points. 2 points were taken off for submitting late.")
-    assert comments["Çem Müller"] == "State: unreadable. the file is an HTML page &lt;b&gt;"
-    assert comments["Dan O'Neill"] == "State: not graded."  # students do not need to read about our failures
-    assert comments["Eve =1+1"] == "State: missing."
-    assert comments["Nobody Known"] == ""
-    assert pages(done, "feedback_moodle.zip") == {
-        "Ada Lovelace_100_assignsubmission_file_/attention.html": "<p>ada",
-        "Bea Doe, Jr_101_assignsubmission_file/attention.html": "<p>bea",
-    }
-
-
-def test_export_moodle_twice(
+def test_export_moodle(
     course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
 ) -> None:
-    """Are the same bytes written twice, and is a person's text in the worksheet kept next to the state?"""
-    first = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
-    before = listing(course.root / "export")
+    """Does a download come back as the same worksheet with scores and states, twice the same bytes, and with a person's text?"""
+    outside = listing(tmp_path, without=course.root)
+    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
+    written = listing(course.root / "export")
     prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
-    assert listing(course.root / "export") == before
-    table = read(first, "moodle.csv")
-    state, table[1][-1] = table[1][-1], "Well done. " + table[1][-1]
+    assert listing(course.root / "export") == written
+    assert listing(tmp_path, without=course.root) == outside
+    table = read(done, "moodle.csv")
+    table[1][-1] = "Well done. " + table[1][-1]
     table[2][table[0].index("Grade can be changed")] = "No"
     table[2][table[0].index("Grade")] = "7"
     again = write_csv(tmp_path / "again.csv", table)
-    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(again)).write()
-    rows = read(done, "moodle.csv")
-    assert rows[1][-1] == f"Well done. {state}"
-    assert rows[2][rows[0].index("Grade")] == "7"
+    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(again)).write()
 
 
 def test_export_with_the_worksheet_of_another_assignment(
@@ -190,39 +148,26 @@ def test_export_with_the_worksheet_of_another_assignment(
 ) -> None:
     """Is a worksheet refused if all its numbers differ from the download's, and one row left as it is if one differs?"""
     path = moodle_worksheet(tmp_path / "other.csv", [(str(int(n) + 100), name, mail) for n, name, mail in PEOPLE])
-    with pytest.raises(ValueError, match=rf"200 in the worksheet. All \d numbers differ: give the worksheet of {NAME}"):
+    with pytest.raises(ValueError, match="numbers differ"):
         prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(path))
-    assert not (course.root / "export").exists()
     path = moodle_worksheet(tmp_path / "one.csv", [("999", *PEOPLE[0][1:]), *PEOPLE[1:]])
-    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(path)).write()
-    ada, bea = read(done, "moodle.csv")[1:3]
-    grade = read_worksheet(path).place("Grade")
-    assert ada == read_worksheet(path).rows[0] and bea[grade] != ""
+    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(path)).write()
 
 
 def test_export_says_that_moodle_extended_a_due_date(
     course: Course, collected: list[Result], assignment: Assignment, sheet: Path
 ) -> None:
     """Is a student named who counts as late, although Moodle's worksheet says that the due date was extended?"""
-    text, status = sheet.read_text(encoding="utf-8"), "Submitted for grading"
+    status = "Submitted for grading"
     late = "Extension granted until: Monday, 9 November 2026, 11:59 PM"
-    lines = [
-        line.replace(status, f'"{status} - {late}"') if "Bea" in line or "Ada" in line else line
-        for line in text.splitlines()
-    ]
-    sheet.write_text("\n".join(lines), encoding="utf-8")
-    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet))
-    warnings = [warning for warning in done.scores.warnings if "extended until" in warning]
-    assert warnings == ["bea counts as late. Moodle says: extended until 2026-11-09 23:59"]
+    text = sheet.read_text(encoding="utf-8").replace(status, f'"{status} - {late}"', 2)  # Ada's and Bea's
+    sheet.write_text(text, encoding="utf-8")
+    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
 
 
 def test_export_moodle_without_worksheet(course: Course, collected: list[Result], assignment: Assignment) -> None:
-    """Does the table have the columns that Moodle's import needs, and the numbers of the download?"""
-    done = prepare_export(course, assignment, collected, "moodle").write()
-    header, *rows = read(done, "moodle.csv")
-    assert {"Identifier", "Grade", "Last modified (grade)", "Feedback comments"} <= set(header)
-    assert [row[0] for row in rows] == ["Participant 100", "Participant 101", "Participant 102", "", ""]
-    assert rows[0][header.index("Grade")] == "20"  # the points are 21.5, which Moodle would refuse
+    """Does the table have the columns that Moodle's import needs, the download's numbers, and no grade that Moodle refuses?"""
+    prepare_export(course, assignment, collected, "moodle").write()
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
@@ -247,37 +192,17 @@ def canvas_gradebook(path: Path, *titles: str) -> Path:
 def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp_path: Path) -> None:
     """Does the table hold the assignment's column with its number, the row of points, no other column and no byte-order mark?"""
     files = {name: notebook(student) for student, name in CANVAS.items()}
-    book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
-    collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], book)
-    book = read_worksheet(canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)"))
-    done = prepare_export(course, assignment, record(course, graded), "canvas", worksheet=book).write()
-    assert next(path for path in done.files if path.name == "canvas.csv").read_bytes()[:7] == b"Student"
-    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
-    assert read(done, "canvas.csv") == [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Attention (4711)"],
-        ["", "", "", "", "", "Manual Posting"],
-        ["    Points Possible", "", "", "", "", "20.00"],
-        ["Lovelace, Ada", "501", "ada", "ada1", "A", f"{tests + 2 + 4.5:g}"],
-        ['Doe, "Jr", Bea', "502", "", "bea@example.org", "A", f"{tests - 3:g}"],
-        ["Müller, Çem", "503", "", "", "A", ""],
-        ["O'Neill, Dan", "504", "", "", "A", "N/A"],
-        ['\'="=1+1, Eve"', "505", "eve", "", "A", "EX"],
-    ]
-    assert pages(done, "feedback_canvas.zip") == {
-        "lovelaceada_501_9001_attention-1.html": "<p>ada",
-        "doejrbea_LATE_502_9002_attention.html": "<p>bea",
-    }
-    scores = {row[0]: row for row in read(done, "scores.csv")}
-    assert scores["bea"][scores["id"].index("late")] == "yes"
+    path = canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)")
+    collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], read_worksheet(path))
+    prepare_export(course, assignment, record(course, graded), "canvas", worksheet=read_worksheet(path)).write()
 
 
 def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Does an unclear column raise a question, and is a named column used?"""
     book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
-    with pytest.raises(ValueError, match=r"--column with one of: 'Homework A \(1\)', 'Homework B \(2\)'"):
+    with pytest.raises(ValueError, match="--column"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
-    done = prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework B").write()
-    assert read(done, "canvas.csv")[0][-1] == "Homework B (2)"
+    prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework B").write()
 
 
 def test_export_canvas_keeps_an_excuse(
@@ -286,97 +211,33 @@ def test_export_canvas_keeps_an_excuse(
     """Does a cell that excuses a student stay as it is, with a warning, although the student has a score?"""
     path = canvas_gradebook(tmp_path / "g.csv", "Attention (4711)")
     path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX"), encoding="utf-8")
-    done = prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(path)).write()
-    assert read(done, "canvas.csv")[4][-1] == "EX"
-
-
-def test_export_needs_the_right_worksheet(
-    course: Course, results: list[Result], assignment: Assignment, sheet: Path
-) -> None:
-    """Is an export for Canvas refused without Canvas's own table, or with Moodle's?"""
-    with pytest.raises(ValueError, match="gradebook export as --worksheet"):
-        prepare_export(course, assignment, results, "canvas")
-    with pytest.raises(ValueError, match="from moodle, not from canvas"):
-        prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(sheet))
-
-
-def test_export_refuses_while_answers_wait(
-    course: Course, results: list[Result], assignment: Assignment, sheet: Path
-) -> None:
-    """Are incomplete scores refused and listed, and sent with their state only with --allow-waiting?"""
-    with course.gradebook() as gradebook:
-        for name in WRITTEN:
-            gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
-        gradebook.db.commit()
-    with pytest.raises(ValueError, match="answers of bea wait for manual grading"):
-        prepare_export(course, assignment, results, "moodle")
-    assert not (course.root / "export").exists()
-    worksheet = read_worksheet(sheet)
-    done = prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
-    assert "3 written answers wait to be read." in read(done, "moodle.csv")[2][-1]
-    assert read(prepare_export(course, assignment, results, "csv").write(), "scores.csv")[2][0] == "bea"
+    prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(path)).write()
 
 
 @pytest.mark.parametrize(
-    ("waiting", "comment", "in_error"),
-    [
-        (
-            [*WRITTEN, "softmax_axis"],
-            "3 written answers wait to be read. The points of 1 test wait to be confirmed.",
-            (True, True),
-        ),
-        ([WRITTEN[0]], "1 written answer waits to be read.", (True, False)),
-        (["softmax_axis", "attention_mask"], "The points of 2 tests wait to be confirmed.", (False, True)),
-    ],
+    "waiting", [[*WRITTEN, "softmax_axis"], [WRITTEN[0]], ["softmax_axis", "attention_mask"]], ids=["both", "1", "2"]
 )
-def test_export_counts_what_waits_as_what_it_is(
-    course: Course,
-    results: list[Result],
-    assignment: Assignment,
-    waiting: list[str],
-    comment: str,
-    in_error: tuple[bool, bool],
+def test_export_refuses_while_answers_wait(
+    course: Course, results: list[Result], assignment: Assignment, sheet: Path, waiting: list[str]
 ) -> None:
-    """Is a test whose points a person gave no written answer, in the comment and in the error?"""
+    """Are incomplete scores refused and listed as what they are, and sent with their state only with --allow-waiting?"""
     with course.gradebook() as gradebook:
         for name in waiting:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
-    done = prepare_export(course, assignment, results, "moodle", allow_waiting=True).write()
-    assert next(row for row in read(done, "moodle.csv") if "Bea" in row[1])[-1].endswith(comment)
-    written, tests = "written answers of bea wait for manual grading", "points that a person gave to tests of bea wait"
-    with pytest.raises(ValueError, match="bea") as refused:
+    with pytest.raises(ValueError, match="of bea wait"):
         prepare_export(course, assignment, results, "moodle")
-    assert (written in str(refused.value), tests in str(refused.value)) == in_error
+    worksheet = read_worksheet(sheet)
+    prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
+    prepare_export(course, assignment, results, "csv").write()
 
 
-def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, of: float) -> None:
+def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Does every student, and every file without an owner, have a row with a state, and are formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
     done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
-    assert [path.name for path in done.files] == ["scores.csv"]
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "out/scores.csv").read_text(encoding="utf-8-sig"))))
-    found = {row["id"]: row for row in rows}
-    assert {row["id"]: row["state"] for row in rows} == {
-        "ada": "graded",
-        "bea": "graded after repair",
-        "cem": "unreadable",
-        "dan": "not graded",
-        "eve": "missing",
-        "'=2+2": "missing",
-        "": "unmatched",
-    }
-    assert (found["bea"]["last name"], found["eve"]["last name"]) == ('Doe, "Jr"', "'=1+1")
-    assert (found["'=2+2"]["first name"], found["'=2+2"]["last name"]) == ("'@sum", "'-x")
-    tests = len(assignment.graded_cells()) - len(WRITTEN) - len(BONUS)
-    columns = ("automatic", "manual", "waiting", "total", "of", "late penalty", "score", "mistakes")
-    assert [found["bea"][name] for name in columns] == [
-        *(f"{number:g}" for number in (tests - 1, 0, 0, tests - 1, of, 2, tests - 3)),
-        "M6",
-    ]
-    assert [found["cem"][name] for name in columns] == [""] * 8
-    assert found["cem"]["why"] == "the file is an HTML page <b>"
-    assert "Fay New_105" in found[""]["why"]
+    assert done.files == [tmp_path / "out" / "scores.csv"]
+    assert (tmp_path / "out" / "scores.csv").read_bytes().startswith("\ufeffid,".encode())
 
 
 def test_export_says_what_changed_since_the_grading(
@@ -388,46 +249,37 @@ def test_export_says_what_changed_since_the_grading(
             kept.content = digest_of_content(found.data, {})
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
-    assert "submitted" not in "\n".join(prepare_export(course, assignment, collected, "csv").write().warnings)
+    prepare_export(course, assignment, collected, "csv").write()
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
-    warnings = "\n".join(prepare_export(course, assignment, collected, "csv").write().warnings)
-    assert "ada submitted something else since the grading" in warnings
-    assert "bea submitted" not in warnings
-    assert "refused: bea" in warnings
-
-
-def test_export_changes_nothing_outside_the_course(
-    course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path, sheet: Path
-) -> None:
-    """Are all files written below the course's folder?"""
-    before = listing(tmp_path, without=course.root)
-    prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
-    assert listing(tmp_path, without=course.root) == before
+    prepare_export(course, assignment, collected, "csv").write()
 
 
 @pytest.mark.parametrize(
-    ("system", "why"), [("moodle", "of bea wait for manual grading"), ("canvas", "from moodle, not from canvas")]
+    ("options", "why"),
+    [
+        ("--format moodle", "of bea wait for manual grading"),
+        ("--format canvas --worksheet", "from moodle, not from canvas"),
+        ("--format canvas", "gradebook export as --worksheet"),
+        ("--format blackboard", "there is no format 'blackboard'"),
+    ],
 )
 @pytest.mark.usefixtures("results")
 def test_command_export_that_refuses_writes_nothing(
-    course: Course, assignment: Assignment, sheet: Path, system: str, why: str
+    course: Course, assignment: Assignment, sheet: Path, options: str, why: str
 ) -> None:
     """Does the course stay unchanged, also its feedback pages, if answers wait or the worksheet is wrong?"""
     with course.gradebook() as gradebook:
         gradebook.find_grade(WRITTEN[0], assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
     before = listing(course.root)
-    arguments = ["--course", str(course.root), "--worksheet", str(sheet), "--format", system]
-    done = CliRunner().invoke(app, ["export", NAME, *arguments])
-    assert done.exit_code == 1 and why in done.output
+    done = run("export", NAME, "--course", str(course.root), *options.split(), *[str(sheet)][: "sheet" in options])
+    assert done.exit_code == 1 and why in done.stderr
     assert listing(course.root) == before
 
 
 @pytest.mark.usefixtures("results")
 def test_command_export(course: Course, sheet: Path) -> None:
-    """Does the command name files and warnings, fail after our failures, and stop at an unknown format?"""
-    arguments = ["export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format"]
-    done = CliRunner().invoke(app, [*arguments, "csv"])
-    assert done.exit_code == 1 and "scores.csv" in done.output and "1 not graded" in done.output
-    assert CliRunner().invoke(app, [*arguments, "blackboard"]).exit_code == 1
+    """Does the command name files, and fail after our failures?"""
+    done = run("export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format", "csv")
+    assert done.exit_code == 1 and "scores.csv" in done.stdout and "1 not graded" in done.stderr

@@ -73,29 +73,6 @@ def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: 
             course.read_submission("ada", assignment)
 
 
-def test_collect_after_a_refusal(course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a good file replace a refusal, and does a refusal leave a good file unchanged?"""
-    good = write_zip(tmp_path / "good.zip", {f"{ADA}/attention.ipynb": notebook()})
-    bad = hostile(tmp_path / "bad.zip", "encrypted")
-    collect(course, assignment, [bad])
-    assert os.listdir(course.root / "submitted/ada" / NAME) == ["refused.txt"]
-    collect(course, assignment, [good])
-    assert os.listdir(course.root / "submitted/ada" / NAME) == ["attention.ipynb"]
-    assert [line.outcome for line in collect(course, assignment, [bad])] == ["refused"]
-    assert course.read_submission("ada", assignment) == Submission(notebook())
-
-
-@pytest.mark.parametrize(
-    ("file", "why"), [("work.zip", "it is not a zip archive"), ("work", "submitted: work; no notebook was found")]
-)
-def test_collect_other_files(file: str, why: str, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Is a student without a notebook unreadable, not missing?"""
-    download = write_zip(tmp_path / "m.zip", {f"{ADA}/{file}": b"PK\x03\x04" if file == "work.zip" else b"%PDF"})
-    assert why in collect(course, assignment, [download])[0].why
-    with pytest.raises(Unreadable, match=why):
-        course.read_submission("ada", assignment)
-
-
 def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Are pipes, links and linked folders refused, without waiting and without following them?"""
     folder, secret = tmp_path / "folder", tmp_path / "secret"
