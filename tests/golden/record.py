@@ -8,7 +8,7 @@ A change of words or of decisions is one difference of these files, which a pers
   test and of each hidden stage, on two seeds. The message of a known mistake is written {M6}. If two seeds differ only in
   numbers, the first is kept.
 - classes.txt: the results of the sample classes, and the top of their feedback.
-- said.txt: what collecting and exporting say in the tests of tests/lms.
+- said.txt: what collecting, exporting and reports say in the tests that call `said`.
 - damaged.txt: 2,000 notebooks after what editors, systems and people do to them: receipts, questions, and work that does not
   arrive.
 """
@@ -158,7 +158,8 @@ def said() -> Iterator[str]:
     """Yield what is said in the tests that call `said`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "said"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(ROOT / "tests" / "lms")]
+        tests = [ROOT / "tests" / part for part in ("lms", "report/test_report.py", "report/test_course_page.py")]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *map(str, tests)]
         subprocess.run(command, env=os.environ | {RECORD: str(path)}, check=True)
         yield from sorted(path.read_text(encoding="utf-8").splitlines(), key=lambda line: line.partition(" | ")[0])
 
