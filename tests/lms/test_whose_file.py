@@ -1,8 +1,6 @@
 """Is each file's owner found by the top of its path, so that no student's file changes another student's?"""
 
-import stat
 import unicodedata
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -256,17 +254,6 @@ def test_hostile_names_match_no_student(
     if not with_roster:
         (course.root / "roster.csv").unlink()
     collected(course, assignment, write_zip(tmp_path / "all.zip", {path: EVES}))
-
-
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
-def test_a_link_of_eves_is_not_adas(kind: int, course: Course, tmp_path: Path, assignment: Assignment) -> None:
-    """Does a link to Ada's file give Eve nothing?"""
-    info = zipfile.ZipInfo("eve/attention.ipynb")
-    info.external_attr = kind << 16
-    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
-        archive.writestr(info, "../ada/attention.ipynb")
-    collected(course, assignment, tmp_path / "all.zip")
-    assert submitted(course) == {"ada": ADAS}
 
 
 @pytest.mark.parametrize(
