@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from autograder.course.archives import START, Member, members
 from autograder.course.candidates import REFUSED, Candidate, SortedFiles, Wanted, begins_notebook, nothing_found
@@ -94,10 +93,6 @@ class _Claim:
                 sender, _ = self.origin_of(each)
                 each.older = sender.attempt < newest[sender.stem]
 
-    def is_same_as(self, before: dict[str, Any]) -> bool:
-        """Whether the ledger's entry is from the same sender, or there is no entry."""
-        return before.get("claim") in (None, unicodedata.normalize("NFC", self.key))
-
     def origin_of(self, candidate: Candidate) -> tuple[Sender, Member]:
         """Return the submitted file of a candidate: the candidate itself, or the archive that contains it."""
         return next(file for file in self.files if f"{candidate.name}/".startswith(f"{file[1].path}/"))
@@ -146,7 +141,7 @@ class _Collector:
         if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in listed):
             for sender, _ in files:  # a copy of the course that is in no student's folder has no owner
                 sender.folder = sender.folder and "/"
-        self.owners.learn(sender for sender, _ in files)
+        self.owners.copies = {sender.top for sender, _ in files if sender.copy}
         own: dict[str, dict[str, _Claim]] = {}
         for sender, member in files:
             if sender.copy:
@@ -215,7 +210,8 @@ class _Collector:
     def _main(self, student: str, claims: list[_Claim], stored: SortedFiles) -> _Claim | None:
         """Return the claim that counts; None if an earlier claim counts and no new claim is sure."""
         before = self.ledger.collected.get(student, {})
-        same = {claim.key: claim.is_same_as(before) for claim in claims}
+        # Is the ledger's entry from the same sender, or is there none?
+        same = {each.key: before.get("claim") in (None, unicodedata.normalize("NFC", each.key)) for each in claims}
         ranks = {claim.key: (same[claim.key], claim.is_sure) for claim in claims}
         best = [claim for claim in claims if ranks[claim.key] == max(ranks.values())]
         notebooks = [each for claim in best for each in claim.sorted_files.notebooks]

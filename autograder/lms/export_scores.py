@@ -46,22 +46,6 @@ class Exported:
     warnings: list[str] = field(default_factory=list)
 
 
-class Export:
-    """The tables of an assignment, ready to be written."""
-
-    def __init__(self, scores: "_Scores", system: str, folder: Path, tables: dict[str, str | bytes]) -> None:
-        self.scores, self.system, self.folder, self.tables = scores, system, folder, tables
-
-    def write(self) -> Exported:
-        """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
-        files = dict(self.tables)
-        if self.system != "csv":
-            files[f"feedback_{self.system}.zip"] = self.scores.feedback(self.system)
-        for name, content in files.items():
-            write_atomically(self.folder / name, content)
-        return Exported([self.folder / name for name in files], self.scores.warnings)
-
-
 def prepare_export(
     course: Course,
     assignment: Assignment,
@@ -72,7 +56,7 @@ def prepare_export(
     folder: Path | None = None,
     column: str | None = None,
     allow_waiting: bool = False,
-) -> Export:
+) -> "Export":
     """Make scores.csv and, for Moodle or Canvas, the table that the system imports. Nothing is written yet.
 
     Args:
@@ -92,15 +76,16 @@ def prepare_export(
         raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
-    scores = _Scores(course, assignment, results, worksheet)
+    export = Export(course, assignment, results, worksheet)
     if system != "csv" and not allow_waiting:
-        _refuse_if_waiting(scores.rows.values(), assignment.name)
-    tables: dict[str, str | bytes] = {"scores.csv": csv_text(scores.table())}
+        _refuse_if_waiting(export.rows.values(), assignment.name)
+    export.system, export.folder = system, folder or course.root / "export" / assignment.name
+    export.tables["scores.csv"] = csv_text(export.table())
     if system == "moodle":
-        tables["moodle.csv"] = "\ufeff" + scores.moodle()
+        export.tables["moodle.csv"] = "\ufeff" + export.moodle()
     elif system == "canvas":
-        tables["canvas.csv"] = scores.canvas(column)
-    return Export(scores, system, folder or course.root / "export" / assignment.name, tables)
+        export.tables["canvas.csv"] = export.canvas(column)
+    return export
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
@@ -123,12 +108,16 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
         )
 
 
-class _Scores:
-    """The scores of an assignment, and the warnings from collecting them."""
+class Export:
+    """The scores of an assignment and their tables, ready to be written, and the warnings from collecting them."""
+
+    system: str
+    folder: Path
 
     def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
         self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
+        self.tables: dict[str, str | bytes] = {}
         self.warnings: list[str] = []
         self.rows = {row["student"]: row for row in scores_table(course, assignment, results)}
         self.maximum = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
@@ -144,6 +133,15 @@ class _Scores:
                 )
         self.warnings += [f"unmatched: {printable(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
         self.warnings += [f"refused: {printable(student)}: {why}" for student, why in self.ledger.refused.items()]
+
+    def write(self) -> Exported:
+        """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
+        files = dict(self.tables)
+        if self.system != "csv":
+            files[f"feedback_{self.system}.zip"] = self.feedback()
+        for name, content in files.items():
+            write_atomically(self.folder / name, content)
+        return Exported([self.folder / name for name in files], self.warnings)
 
     def _content_now(self, student: str) -> str:
         try:
@@ -190,7 +188,7 @@ class _Scores:
         if self.worksheet is None:
             rows = []
             for student, row in self.rows.items():
-                person, number = row["person"], self._id_in(student, "moodle")
+                person, number = row["person"], self._participant_number(student)
                 if not number:
                     self.warnings.append(f"{printable(student)} has no participant number; Moodle will skip the row")
                 name = f"{person.first_name} {person.last_name}".strip() or student
@@ -325,13 +323,12 @@ class _Scores:
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
         return escape(" ".join(parts).strip(), quote=False)
 
-    def _id_in(self, student: str, system: str) -> str:
+    def _participant_number(self, student: str) -> str:
         record = self.ledger.collected.get(student, {})
-        return self.rows[student]["person"].numbers.get(system) or (
-            record["number"] if record.get("system") == system else ""
-        )
+        known = self.rows[student]["person"].numbers.get("moodle")
+        return known or (record["number"] if record.get("system") == "moodle" else "")
 
-    def feedback(self, system: str) -> bytes:
+    def feedback(self) -> bytes:
         """Return the feedback pages as an archive that the system can import. The same pages give the same bytes."""
         pages: dict[str, bytes] = {}
         for student, row in self.rows.items():
@@ -341,13 +338,13 @@ class _Scores:
             if not page.exists():
                 self.warnings.append(f"{printable(student)} has no page of feedback; run autograder feedback")
                 continue
-            record, number = self.ledger.collected.get(student, {}), self._id_in(student, system)
-            if record.get("system") == system:
+            record, number = self.ledger.collected.get(student, {}), self._participant_number(student)
+            if record.get("system") == self.system:
                 name = re.sub(r"[\x00-\x1f\\]", "_", record["back"])
-            elif system == "moodle" and number:
+            elif self.system == "moodle" and number:
                 name = f"Participant_{number}_assignsubmission_file_/{self.assignment.notebook}.html"
             else:
-                self.warnings.append(f"{printable(student)}: no feedback, as its file name in {system} is unknown")
+                self.warnings.append(f"{printable(student)}: no feedback, as its file name in {self.system} is unknown")
                 continue
             pages[name] = read_plain_file(page)
         archive = io.BytesIO()

@@ -84,7 +84,6 @@ def record_of(
         "system": sender.system,
         "number": sender.number,
         "claim": unicodedata.normalize("NFC", sender.claim),
-        "attempt": sender.attempt,
         "attachment": sender.attachment,
         "late": sender.late,
         "submitted": _iso(submitted if sender.system else member.when),

@@ -3,7 +3,6 @@
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
 
 from autograder.course.course import Assignment, Course
 from autograder.course.roster import Person, Roster, check_id
@@ -24,11 +23,7 @@ class Owners:
         submitted = course.root / "submitted"
         if not roster.people and submitted.is_dir():
             self.unlisted = {_folded(name): Person(name) for name in sorted(os.listdir(submitted))}
-        self.copies: set[str] = set()  # folders that are copies of the course
-
-    def learn(self, senders: Iterable[Sender]) -> None:
-        """Find the folders that are copies of the course."""
-        self.copies = {sender.top for sender in senders if sender.copy}
+        self.copies: set[str] = set()  # folders of the present download that are copies of the course
 
     def _of_clone(self, folder: str) -> list[Person]:
         """Return everybody whose clone the folder may be: GitHub Classroom calls a clone SLUG-USER.
@@ -72,7 +67,11 @@ class Owners:
                 False,
             )
         if not self.roster.people:
-            return self._unlisted(folder)
+            why = check_id(folder)
+            if not why and (folder.endswith(".") or any(unicodedata.category(char) == "Cf" for char in folder)):
+                why = f"{folder!r} ends with a dot, or has characters that cannot be seen"
+            person = None if why else self.unlisted.setdefault(_folded(folder), Person(folder))
+            return person, why, person is not None and person.id == folder
         same = [person for person in self.roster.people if _folded(person.id) == _folded(folder)]
         fits = same or self._of_clone(sender.top)
         if len(fits) > 1:
@@ -80,16 +79,6 @@ class Owners:
         if fits:
             return fits[0], "", not same and bool(fits[0].github)
         return None, f"{folder!r} is not an id in roster.csv, and the first folder of a path must be an id", False
-
-    def _unlisted(self, folder: str) -> Owner:
-        """Return the person who is known only by a folder."""
-        why = check_id(folder)
-        if not why and (folder.endswith(".") or any(unicodedata.category(char) == "Cf" for char in folder)):
-            why = f"{folder!r} ends with a dot, or has characters that cannot be seen"
-        if why:
-            return None, why, False
-        person = self.unlisted.setdefault(_folded(folder), Person(folder))
-        return person, "", person.id == folder
 
 
 def _folded(text: str) -> str:
