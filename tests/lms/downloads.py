@@ -66,25 +66,25 @@ def heard(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         raise
 
 
+def saved(*cells: tuple[str, str], names: tuple[str, ...] = ()) -> bytes:
+    """Return a notebook as Jupyter saves it: cells, given by kind and text, of which the first have names."""
+    made: list[dict[str, Any]] = [{"cell_type": kind, "source": text, "metadata": {}} for kind, text in cells]
+    for cell in made:
+        cell.update({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
+    for name, cell in zip(names, made, strict=False):
+        cell["metadata"] = {"nbgrader": {"grade_id": name}}
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+
+
 def notebook(text: str = "1") -> bytes:
     """Return a small notebook; different texts give different files."""
-    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": [], "execution_count": None}
-    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    return saved(("code", text))
 
 
 def answered(**answers: str) -> bytes:
-    """Return a notebook as Jupyter saves it, with these answers: the name of each cell, and what it returns."""
-    cells = [
-        {
-            "cell_type": "code",
-            "source": f"def {name}(*arguments):\n    return {text}",
-            "metadata": {"nbgrader": {"grade_id": name}},
-            "outputs": [],
-            "execution_count": None,
-        }
-        for name, text in answers.items()
-    ]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    """Return a notebook with these answers: the name of each cell, and what it returns."""
+    cells = [("code", f"def {name}(*arguments):\n    return {text}") for name, text in answers.items()]
+    return saved(*cells, names=tuple(answers))
 
 
 def write_roster(course: Course, rows: list[dict[str, str]] = ROSTER) -> None:

@@ -1,10 +1,9 @@
 """Is a student who submitted a link or a text, and no notebook, listed by name, and unreadable instead of missing?"""
 
-import json
 from pathlib import Path
 
 import pytest
-from downloads import ADA, NAME, answered, collect, notebook, submitted, write_zip
+from downloads import ADA, NAME, answered, collect, notebook, saved, submitted, write_zip
 
 from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
@@ -14,15 +13,6 @@ PAGE = f'<html><head><title>Essay</title></head><body><p>Hi, <a href="{LINK}">my
 REDIRECT = f'<html><head><meta http-equiv="refresh" content="0;url={LINK}"></head></html>'
 A_LINK = "a link was submitted, not the notebook.*Download .ipynb"
 TEXT = "Ada Lovelace_100_assignsubmission_onlinetext"
-
-
-def cells(*sources: tuple[str, str]) -> str:
-    """Return a notebook with cells, given by kind and text."""
-    made = [{"cell_type": kind, "source": source, "metadata": {}} for kind, source in sources]
-    made = [cell | ({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {}) for cell in made]
-    return json.dumps({"cells": made, "metadata": {"colab": {"url": LINK}}, "nbformat": 4, "nbformat_minor": 5})
-
-
 NO_NOTEBOOK = "no notebook was found"
 
 
@@ -36,8 +26,8 @@ NO_NOTEBOOK = "no notebook was found"
         ("lovelaceada_LATE_501_link.html", REDIRECT, A_LINK),
         ("lovelaceada_501_9001_attention.ipynb", LINK, A_LINK),
         (f"{ADA}/attention.ipynb", f"Here it is:\n{LINK}\n", A_LINK),
-        (f"{ADA}/attention.ipynb", cells(("markdown", f"My notebook is [here]({LINK}).")), A_LINK),
-        (f"{ADA}/attention.ipynb", cells(("markdown", "# Exercise 1"), ("code", f"{LINK}\n")), A_LINK),
+        (f"{ADA}/attention.ipynb", saved(("markdown", f"My notebook is [here]({LINK}).")), A_LINK),
+        (f"{ADA}/attention.ipynb", saved(("markdown", "# Exercise 1"), ("code", f"{LINK}\n")), A_LINK),
         (f"{ADA}/notebook.url", f"[InternetShortcut]\r\nURL={LINK}\r\n", A_LINK),
         ("ada/link.txt", LINK, A_LINK),
         (f"{TEXT}_/onlinetext.html", "<p>I submitted it by e-mail.</p>", NO_NOTEBOOK),
@@ -47,10 +37,10 @@ NO_NOTEBOOK = "no notebook was found"
     ],
 )
 def test_what_is_no_notebook_is_unreadable_and_an_earlier_notebook_stays(
-    name: str, text: str, why: str, course: Course, tmp_path: Path, assignment: Assignment
+    name: str, text: str | bytes, why: str, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
     """Does a reason name the student and what was submitted, until a notebook comes, which then stays?"""
-    wrong = write_zip(tmp_path / "all.zip", {name: text.encode()})
+    wrong = write_zip(tmp_path / "all.zip", {name: text if isinstance(text, bytes) else text.encode()})
     collect(course, assignment, [wrong])
     with pytest.raises(Unreadable, match=why):
         course.read_submission("ada", assignment)
@@ -72,15 +62,14 @@ def test_link_in_a_file_of_the_course_s_folder_is_unreadable(course: Course, ass
 @pytest.mark.parametrize(
     "text",
     [
-        cells(("markdown", f"From {LINK}"), ("code", "x = 1")),
-        cells(("code", "x = 1")),
-        answered(softmax=f"'{LINK}'").decode(),
+        saved(("markdown", f"From {LINK}"), ("code", "x = 1")),
+        answered(softmax=f"'{LINK}'"),
     ],
 )
 def test_notebook_that_mentions_a_link_counts(
-    text: str, course: Course, tmp_path: Path, assignment: Assignment
+    text: bytes, course: Course, tmp_path: Path, assignment: Assignment
 ) -> None:
     """Does a notebook with an answer and a link count, next to a text with a link?"""
-    files = {f"{ADA}/attention.ipynb": text.encode(), f"{TEXT}_/onlinetext.html": PAGE.encode()}
+    files = {f"{ADA}/attention.ipynb": text, f"{TEXT}_/onlinetext.html": PAGE.encode()}
     collect(course, assignment, [write_zip(tmp_path / "all.zip", files)])
-    assert submitted(course) == {"ada": text.encode()}
+    assert submitted(course) == {"ada": text}
