@@ -120,7 +120,8 @@ def lines_of(course: Course, name: str, results: Iterable[Result]) -> Iterator[s
         yield from (_line(name, result.student, "receipt", text) for text in result.receipt)
         yield from (_line(name, result.student, "question", text) for text in result.questions)
         for check in result.checks:
-            yield _line(name, result.student, check["name"], str(check["passed"]), check["message"])
+            mistake = [check["mistake"]] if check["mistake"] else []
+            yield _line(name, result.student, check["name"], str(check["passed"]), *mistake, check["message"])
         page = course.feedback_page(result.student, assignment_of(name))
         if page.exists():
             soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
