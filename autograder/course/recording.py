@@ -104,9 +104,7 @@ def _make_tables(url: URL) -> None:
         with engine.begin() as connection:
             if inspect(connection).has_table("alembic_version"):
                 return
-            from alembic.script import (
-                ScriptDirectory,
-            )  # imported here: it takes a third of a second, and is needed once
+            from alembic.script import ScriptDirectory  # takes a third of a second, and is needed once
 
             version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
             Base.metadata.create_all(connection)
