@@ -29,6 +29,7 @@ from autograder.recognition import (
     parsed,
 )
 
+CODE = ast.FunctionDef, ast.ClassDef  # statements that define an answer
 MAX_RECEIPT = 200  # entries
 MAX_ASKED = 5  # cells that are the rest of a function, and names that a question lists
 LONG = 40  # characters; a longer released text is recognised inside another text
@@ -197,7 +198,8 @@ class _Work:
         nowhere = self.code.keys() - {name for names in self.defined for name in names}
         for name in [each for each in self.code if each in nowhere]:
             own = [index for index, cell in enumerate(self.cells) if self.mine[index] and name in cell.names]
-            if defined := [each for index in own for each in self.defined[index]]:
+            trees = [tree for index in own if (tree := parsed(self.cells[index].source))]
+            if defined := [each.name for tree in trees for each in tree.body if isinstance(each, CODE)]:
                 instead = f"The cell of {name} defines {', '.join(defined[:MAX_ASKED])}, but not {name}"
                 self.questions.append(f"{instead}. Is the answer under another name?")
             if left := [index for index in own if index not in self.place_of]:
@@ -320,7 +322,7 @@ def _is_rest(source: str) -> bool:
         compile(tree or "(", "", "exec")  # refuses a return outside a function
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    return any(isinstance(each, (ast.FunctionDef, ast.ClassDef)) for each in tree.body)
+    return any(isinstance(each, CODE) for each in tree.body)
 
 
 def _key(text: str) -> str:
