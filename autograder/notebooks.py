@@ -7,7 +7,7 @@ as a piece, so that no student's work is lost silently.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -51,12 +51,8 @@ class Notebook:
     pictures: dict[str, str] = field(default_factory=dict)  # pictures of texts in base64, by the words that name them
 
 
-def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: False) -> Notebook:
+def read_notebook(data: bytes) -> Notebook:
     """Read as much as possible of a file that claims to be a notebook.
-
-    Args:
-        data: The file's bytes.
-        belongs: Tells whether to read a cell although it comes after the first MAX_CELLS cells.
 
     Raises:
         Unreadable: no cell can be read.
@@ -64,12 +60,12 @@ def read_notebook(data: bytes, belongs: Callable[[Cell], bool] = lambda cell: Fa
     text, receipt = _decode(data)
     text = _unwrapped(text)
     if "<<<<<<<" not in text:
-        return _read(text, receipt, belongs)
+        return _read(text, receipt)
     sides = list(dict.fromkeys(_sides_of(text)))
     notebooks: list[Notebook] = []
     for side in sides:
         try:
-            notebooks.append(_read(side, receipt, belongs))
+            notebooks.append(_read(side, receipt))
         except Unreadable as error:
             why = str(error) if sides == [text] else f"the file has git's conflict marks, and {error}"
     if not notebooks:
@@ -151,7 +147,7 @@ def _sides_of(text: str) -> list[str]:
     return ["".join(side) for side in sides]
 
 
-def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Notebook:
+def _read(text: str, receipt: list[str]) -> Notebook:
     """Read the text of a file."""
     notebook = Notebook([], list(receipt))
     content = _parsed(text)
@@ -164,16 +160,11 @@ def _read(text: str, receipt: list[str], belongs: Callable[[Cell], bool]) -> Not
             raise Unreadable("the file is not JSON, and no cell can be read from it")
     else:
         raw = _raw_cells(content, notebook)
-    if len(raw) > MAX_CELLS:
-        notebook.receipt.append(
-            f"The notebook has {len(raw):,} cells. The first {MAX_CELLS:,}, and all cells of the assignment, were read."
-        )
-    read = [_read_cell(cell, notebook) for cell in raw[:MAX_CELLS]]
-    rest = [cell for cell in (_read_cell(cell, notebook) for cell in raw[MAX_CELLS:]) if cell is not None]
-    others = list(islice((cell for cell in rest if belongs(cell)), MAX_CELLS))
-    if left := len(rest) - len(others):
+    if (left := len(raw) - MAX_CELLS) > 0:
         notebook.receipt.append(f"Not placed: {left:,} cells after the first {MAX_CELLS:,}.")
-    notebook.cells = [cell for cell in read if cell is not None] + others
+        notebook.questions.append(f"The notebook has {len(raw):,} cells. Are parts of answers in the last {left:,}?")
+    read = (_read_cell(cell, notebook) for cell in raw[:MAX_CELLS])
+    notebook.cells = [cell for cell in read if cell is not None]
     if not notebook.cells:
         raise Unreadable("the notebook has no cells that can be read")
     return notebook

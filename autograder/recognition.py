@@ -23,8 +23,6 @@ MAGIC = re.compile(r"^([ \t]*)([%!?].*|\w+\s*=\s*[%!].*|[\w.]+\?{1,2}[ \t]*)$", 
 # The fields of a statement that hold inner statements. These run in the same scope, unlike the body of a function.
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-
 
 def is_answer(cell: NotebookNode) -> bool:
     """Whether students fill in a released cell."""

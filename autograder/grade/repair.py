@@ -81,14 +81,7 @@ def repair_notebook(
         Unreadable: the file cannot be read as a notebook.
         OtherAssignment: it is the notebook of another assignment, or a chapter of the book.
     """
-    names, texts = {name_of(cell) for cell in release.cells}, {cell.source.strip() for cell in release.cells}
-    answers = {name_of(cell) for cell in release.cells if is_answer(cell)}
-
-    def belongs(cell: Cell) -> bool:
-        known = not names.isdisjoint(cell.names) or cell.source.strip() in texts
-        return known or not answers.isdisjoint(names_defined(cell))
-
-    submitted = read_notebook(data, belongs)
+    submitted = read_notebook(data)
     if chapter := chapter_of(submitted.cells, names_in(release), chapters or {}):
         raise OtherAssignment(f"This is the chapter {chapter} of the book, not the exercise {submitted_as}.")
     other = other_assignment(submitted.cells, names_in(release), others or {})

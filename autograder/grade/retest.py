@@ -21,12 +21,13 @@ from autograder.cells import is_grade
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
-from autograder.recognition import DEFINITIONS, definitions, parsed
+from autograder.recognition import definitions, parsed
 from autograder.sandbox.host.answer import Answer
 
 # Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
 RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
 MAX_NAMED = 5  # cells that a message names
+DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom
 
 
 class Judge:
