@@ -39,12 +39,11 @@ def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: ob
     assert str(said({"it": got}, {"it": expected}, show=False)) == f"f, a case: {words}"
 
 
-def test_sizes_of_a_shape_are_told_and_not_counted() -> None:
-    """Does a student who gave a parameter another shape read both shapes?"""
-    got, expected = {"shape_of_class_token": np.array([1.0, 12, 0])}, {"shape_of_class_token": np.array([1.0, 1, 12])}
-    assert (
-        str(said(got, expected, show=False)) == "f, a case: shape of class token: expected 1 × 1 × 12, got 1 × 12 × 0"
-    )
+@pytest.mark.parametrize(("sizes", "told"), [([1.0, 12, 0], "1 × 12"), ([0.0, 0, 0], "nothing")])
+def test_sizes_of_a_shape_are_told_and_not_counted(sizes: list[float], told: str) -> None:
+    """Does a student who gave a parameter another shape, or none, read both shapes?"""
+    got, expected = {"shape_of_class_token": np.array(sizes)}, {"shape_of_class_token": np.array([1.0, 1, 12])}
+    assert str(said(got, expected, show=False)) == f"f, a case: shape of class token: expected 1 × 1 × 12, got {told}"
 
 
 @pytest.fixture
