@@ -188,8 +188,8 @@ class _Work:
 
     def _find_renamed(self) -> None:
         """Find the cells of answers that are defined nowhere, and ask about the names that these cells define instead."""
-        nowhere = self.code.keys() - {name for names in self.defined for name in names}
-        for name in [each for each in self.code if each in nowhere]:
+        anywhere = {name for names in self.defined for name in names}
+        for name in (each for each in self.code if each not in anywhere):
             own = [index for index, cell in enumerate(self.cells) if self.mine[index] and name in cell.names]
             trees = [tree for index in own if (tree := parsed(self.cells[index].source))]
             if defined := [each.name for tree in trees for each in tree.body if isinstance(each, CODE)]:
@@ -311,8 +311,10 @@ def _is_rest(source: str) -> bool:
     if not source.strip("\n")[:1].isspace():
         return False
     tree = parsed(textwrap.dedent(source))
+    if tree is None:
+        return True
     try:
-        compile(tree or "(", "", "exec")  # refuses a return outside a function
+        compile(tree, "", "exec")  # refuses a return outside a function
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     return any(isinstance(each, CODE) for each in tree.body)

@@ -43,7 +43,7 @@ class Cell:
     @property
     def first_line(self) -> str:
         """The first line, by which a student recognises the cell."""
-        return writable(next(line.strip()[:80] for line in self.source.splitlines() if line.strip()))
+        return writable(next((line.strip()[:80] for line in self.source.splitlines() if line.strip()), ""))
 
     def run(self, kernel: Kernel, seconds: float, chosen: dict[str, int]) -> list[NotebookNode]:
         """Run the cell, and return its outputs. See `Session.chosen`, which only a test uses."""

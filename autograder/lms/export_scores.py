@@ -76,10 +76,10 @@ def prepare_export(
         raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
     if system == "canvas" and not worksheet:
         raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
-    export = Export(course, assignment, results, worksheet)
+    folder = folder or course.root / "export" / assignment.name
+    export = Export(course, assignment, results, worksheet, system, folder)
     if system != "csv" and not allow_waiting:
         _refuse_if_waiting(export.rows.values(), assignment.name)
-    export.system, export.folder = system, folder or course.root / "export" / assignment.name
     export.tables["scores.csv"] = csv_text(export.table())
     if system == "moodle":
         export.tables["moodle.csv"] = "\ufeff" + export.moodle()
@@ -111,11 +111,17 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
 class Export:
     """The scores of an assignment and their tables, ready to be written, and the warnings from collecting them."""
 
-    system: str
-    folder: Path
-
-    def __init__(self, course: Course, assignment: Assignment, results: list[Result], worksheet: Worksheet | None):
+    def __init__(
+        self,
+        course: Course,
+        assignment: Assignment,
+        results: list[Result],
+        worksheet: Worksheet | None,
+        system: str,
+        folder: Path,
+    ) -> None:
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
+        self.system, self.folder = system, folder
         self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
         self.tables: dict[str, str | bytes] = {}
         self.warnings: list[str] = []

@@ -4,16 +4,18 @@
 `read_…` makes the results that are compared; a result that cannot be known is NaN.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attention_tests import modules
 from attention_tests.compare import of_one_shape
 from attention_tests.modules import (
     backward,
     call,
-    equal,
     find_parameter,
     find_parameters,
     is_unchanged,
@@ -33,6 +35,7 @@ BLOCK = [
 SPREAD = {"scale": 0.3, "shift": 0.3, "qkv.weight": 1.0, "out.weight": 1.0, "expand.weight": 0.04, "expand.bias": 0.03}
 SPREAD |= {"contract.weight": 8.0}  # the activations stay below 0.3, where GELU and its tanh approximation agree
 NONE = np.float64(np.nan)
+equal = partial(modules.equal, rtol=1e-5)  # stricter than for a whole ViT
 
 
 def encoder_names(depth):

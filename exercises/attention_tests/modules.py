@@ -27,9 +27,9 @@ def run(module, x, training=False):
         return call(module, x.clone()).double().numpy()  # an answer may change its input
 
 
-def equal(one, other):
+def equal(one, other, rtol=1e-4):
     """Are two outputs equal, up to rounding?"""
-    return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-4, atol=1e-5))
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=rtol, atol=1e-5))
 
 
 def numbers_of(model):
@@ -45,7 +45,7 @@ def quarters(number):
 def cut(images, labels, sizes):
     """Cut images and labels into batches of these sizes."""
     sizes = list(map(int, sizes))
-    return list(zip(tensor(images).split(sizes), tensor(labels).split(sizes)))
+    return list(zip(tensor(images).split(sizes), tensor(labels).long().split(sizes)))
 
 
 def find_parameter(module, name):
@@ -106,17 +106,14 @@ def learn(module, parameters, x, *others):
     source = tensor(x).requires_grad_()
     given = source.clone()
     output = call(module, given, *others)
-    blank = 1.0 if torch.equal(given, source) else np.nan
-    if blank == 1:
+    unchanged = torch.equal(given, source)
+    if unchanged:
         backward(output)
     gradient = torch.zeros_like(source) if source.grad is None else source.grad
     summaries = np.array([summary_of(None if p is None else p.grad) for p in parameters])
     learned = np.float64(sum(p.numel() for p in module.parameters() if p.requires_grad))
-    return (
-        given.detach().numpy(),
-        learned,
-        *(blank * each for each in (output.detach().numpy(), gradient.numpy(), summaries)),
-    )
+    blank = 1.0 if unchanged else np.nan
+    return given.detach().numpy(), learned, blank * output.detach().numpy(), blank * gradient.numpy(), blank * summaries
 
 
 def summary_of(gradient):

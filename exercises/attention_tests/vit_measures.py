@@ -75,7 +75,7 @@ class NotedSteps(Descent):
 def ask_training(train_epoch, what, images, labels, sizes, kind, classes, rate, seed):
     """Train a small model for an epoch; return its steps, parameters and mode, or the result, or scores after many epochs."""
     if what == "overfit":
-        return {"scores": overfit_network(train_epoch, tensor(images), tensor(labels))}
+        return {"scores": overfit_network(train_epoch, tensor(images), tensor(labels).long())}
     model = model_by_mode(np.shape(images)[1:], classes, seed).eval()  # the epoch must set the mode itself
     optimizer = NotedSteps(model, rate)
     result = train_epoch(model, batches_for_test(images, labels, sizes, kind), optimizer)

@@ -255,3 +255,8 @@ def test_submission_that_takes_too_long_needs_a_look(
         ada, ben = grade(course, assignment, workers=workers)
     assert (ada.state, ben.state) == ("graded", "needs a look")
     assert "not done with this submission after 12 s" in ben.questions[0]
+
+
+def test_error_of_an_empty_cell_has_no_first_line() -> None:
+    """Can a lost kernel be told of a cell that a student has emptied?"""
+    assert Cell(" \n").first_line == ""
