@@ -65,48 +65,7 @@ def train_clipped(model: nn.Module, batches: Batches, optimizer: torch.optim.Opt
     return total / count
 
 
-def initialise(model: nn.Module) -> nn.Module:
-    """Draw the matrices of a model again: with n inputs, the standard deviation is 1 / √n.
-
-    Activations then keep their size.
-
-    Args:
-        model: Only its linear layers are changed, in place. Their biases become 0.
-
-    Returns:
-        The same model.
-    """
-    for layer in model.modules():
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
-            nn.init.zeros_(layer.bias)
-    return model
-
-
 # -------------------------------------------------------------------------------------------- learns, but not enough
-
-
-class RowClassifier(nn.Module):
-    """Read the rows of an image as tokens, and classify the image.
-
-    Args:
-        rows: The number of rows of an image.
-        pixels: The number of pixels in a row.
-        width: D, the width of a token.
-        classes: The number of classes.
-    """
-
-    def __init__(self, *, rows: int, pixels: int, width: int, classes: int) -> None:
-        super().__init__()
-        self.embedding = nn.Linear(pixels, width)
-        self.position_embedding = nn.Parameter(torch.randn(rows, width))
-        self.block = nn.TransformerEncoderLayer(width, 2, 2 * width, dropout=0.0, batch_first=True)
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the logits, (B, classes), for images of shape (B, rows, pixels)."""
-        tokens = self.embedding(images) + self.position_embedding  # (B, rows, D)
-        return self.head(self.block(tokens).mean(dim=1))  # (B, classes)
 
 
 class ResidualStack(nn.Module):
@@ -199,44 +158,7 @@ class Standardise(nn.Module):
         return (x - mean) / variance.sqrt()  # (B, D)
 
 
-class SkippedBranch(nn.Module):
-    """Add a branch to a stream. In training, skip the branch for a share of the images (stochastic depth).
-
-    Branches that are not skipped are scaled up, so that the mean over many images is the same as in evaluation.
-    Evaluation skips nothing.
-
-    Args:
-        skipped: The share of the images whose branch is skipped.
-    """
-
-    def __init__(self, *, skipped: float) -> None:
-        super().__init__()
-        self.skipped = skipped
-
-    def forward(self, x: Tensor, branch: Tensor) -> Tensor:
-        """Return the new stream, (B, N, D); x and branch are (B, N, D)."""
-        if self.training:
-            kept = torch.rand(len(x), 1, 1) >= self.skipped  # (B, 1, 1)
-            branch = branch * kept / (1 - self.skipped)  # (B, N, D)
-        return x + branch  # (B, N, D)
-
-
 # ----------------------------------------------------------------------------------------------- right for one image
-
-
-def cut_patches(images: Tensor, size: int) -> Tensor:
-    """Cut images into square patches, row by row.
-
-    Args:
-        images: (B, H, W).
-        size: Height and width of a patch, in pixels. It divides H and W.
-
-    Returns:
-        The patches, (B, N, size²). The pixels of a patch are in order, row by row.
-    """
-    batch, height, width = images.shape
-    cut = images.reshape(batch, height // size, size, width // size, size)  # (B, rows, size, columns, size)
-    return cut.permute(0, 1, 3, 2, 4).reshape(batch, -1, size * size)  # (B, N, size²)
 
 
 def standardise_images(images: Tensor) -> Tensor:
@@ -281,24 +203,6 @@ def similarities(tokens: Tensor) -> Tensor:
     """
     unit = tokens / tokens.norm(dim=-1, keepdim=True)  # (B, N, D)
     return unit @ unit.mT  # (B, N, N)
-
-
-def mean_loss(model: nn.Module, batches: Batches) -> float:
-    """Measure the loss of a model in evaluation.
-
-    Args:
-        model: Maps images to logits.
-        batches: Pairs of images and labels, of any size.
-
-    Returns:
-        The mean loss over all images.
-    """
-    model.eval()
-    losses = []
-    with torch.no_grad():
-        for images, labels in batches:
-            losses.append(F.cross_entropy(model(images), labels, reduction="none"))
-    return torch.cat(losses).mean().item()
 
 
 def loss_and_accuracy(model: nn.Module, batches: Batches) -> tuple[float, float]:
@@ -353,18 +257,3 @@ def pooled(tokens: Tensor, query: Tensor, exists: Tensor) -> Tensor:
     scores = tokens @ query / query.shape[-1] ** 0.5  # (B, N)
     weights = scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)  # (B, N)
     return torch.einsum("bn,bnd->bd", weights, tokens)  # (B, D)
-
-
-def loss_of_existing(logits: Tensor, labels: Tensor, exists: Tensor) -> Tensor:
-    """Compute the mean cross-entropy of the existing tokens.
-
-    Args:
-        logits: (B, N, classes).
-        labels: (B, N). It is 0 where a token is padding.
-        exists: Boolean, (B, N). At least one token exists.
-
-    Returns:
-        The mean loss over the existing tokens of all texts, of shape ().
-    """
-    losses = F.cross_entropy(logits.mT, labels, reduction="none")  # (B, N)
-    return losses[exists].mean()  # ()

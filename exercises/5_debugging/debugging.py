@@ -16,12 +16,12 @@
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
-# | 1 stays near chance: `train_shuffled`, `train_clipped` or `initialise` | 2 | 10 | medium |
-# | 2 learns, but not enough: `RowClassifier`, `ResidualStack` or `learning_rate` | 2 | 10 | medium |
-# | 3 right in training, wrong in evaluation: `DroppingHead`, `Standardise` or `SkippedBranch` | 2 | 10 | medium |
-# | 4 right for one image: `cut_patches`, `standardise_images` or `pack_heads` | 2 | 15 | medium |
-# | 5 slow: `similarities`, `mean_loss` or `loss_and_accuracy` | 2 | 10 | easy |
-# | 6 wrong only with a mask: `mean_of_existing`, `pooled` or `loss_of_existing` | 2 | 10 | medium |
+# | 1 stays near chance: `train_shuffled` or `train_clipped` | 2 | 10 | medium |
+# | 2 learns, but not enough: `ResidualStack` or `learning_rate` | 2 | 10 | medium |
+# | 3 right in training, wrong in evaluation: `DroppingHead` or `Standardise` | 2 | 10 | medium |
+# | 4 right for one image: `standardise_images` or `pack_heads` | 2 | 15 | medium |
+# | 5 slow: `similarities` or `loss_and_accuracy` | 2 | 10 | easy |
+# | 6 wrong only with a mask: `mean_of_existing` or `pooled` | 2 | 10 | medium |
 # | 7 `test_attention` | 8 | 55 | hard |
 #
 # This notebook has one program for each symptom; another course may get other programs.
@@ -139,18 +139,6 @@ report(model)
 # values: the losses, and the parameters after two epochs, with and without clipping.
 # sizes: other batch sizes, and other norms.
 
-# %% [markdown] of="initialise"
-# **Symptom.** This function initialises a network of seven layers.
-# Its first loss is many millions, and its accuracy stays at chance.
-
-# %% program="initialise"
-torch.manual_seed(0)
-model = initialise(net(hidden=256, depth=5))
-print(f"first loss {F.cross_entropy(model(IMAGES), LABELS):.3g}")
-report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
-# values: mean and standard deviation of the matrices, the biases, and layers that are not linear.
-# sizes: layers of other sizes.
-
 # %% [markdown]
 # ## 2 Learns, but not enough
 #
@@ -158,19 +146,6 @@ report(fit(model, optimizer=torch.optim.SGD, rate=0.1))
 # Some part of the model should learn but never changes, or some input should be used but is ignored.
 # Which numbers are the same before and after the training?
 # On which numbers does the output not depend?
-
-# %% [markdown] of="RowClassifier"
-# **Symptom.** If you exchange the rows of an image, the logits do not change.
-# For this model, a digit upside down is the same digit.
-
-# %% program="RowClassifier"
-torch.manual_seed(0)
-model = fit(RowClassifier(rows=8, pixels=8, width=16, classes=10))
-report(model)
-with torch.no_grad():
-    print(f"upside down, the logits change by {(model(IMAGES.flip(1)) - model(IMAGES)).abs().max():.2g}")
-# values: output, gradient of the images, and the number of learned parameters.
-# sizes: other sizes.
 
 # %% [markdown] of="ResidualStack"
 # **Symptom.** With eight layers the model has as many parameters as with no layer, and it learns the images no better.
@@ -226,31 +201,11 @@ report(model)
 # values: the results in training, their gradient, and the results in evaluation after three batches.
 # sizes: other sizes, momenta and numbers of batches.
 
-# %% [markdown] of="SkippedBranch"
-# **Symptom.** In evaluation, the branch counts more than in training.
-
-# %% program="SkippedBranch"
-layer, x, branch = SkippedBranch(skipped=0.5), torch.zeros(10_000, 1, 1), torch.ones(10_000, 1, 1)
-print(f"mean in training {layer.train()(x, branch).mean():.2f}, in evaluation {layer.eval()(x, branch).mean():.2f}")
-# values: means in training and in evaluation, and whether whole images are skipped.
-# sizes: other sizes, and other shares of skipped images.
-
 # %% [markdown]
 # ## 4 Right for one image
 #
 # With a batch of one image, everything is right.
 # The test for this kind of fault is the cheapest of all: run an image alone, run it together with others, and compare.
-
-# %% [markdown] of="cut_patches"
-# **Symptom.** For one image the patches are right.
-# In a batch, they hold pixels of other images.
-
-# %% program="cut_patches"
-alone, together = cut_patches(IMAGES[:1], 4), cut_patches(IMAGES[:3], 4)
-changed = (alone[0] != together[0]).float().mean()
-print(f"{changed:.0%} of the pixels of the first image change when two other images join the batch")
-# values: the patches of one image and of several.
-# sizes: other sizes.
 
 # %% [markdown] of="standardise_images"
 # **Symptom.** The result is right for an image alone, and it changes when a brighter image joins the batch.
@@ -294,27 +249,6 @@ for tokens in (25, 100):
     print(f"{tokens} tokens: {1000 * (time.perf_counter() - begun):.1f} ms")
 # values: the cosines, and whether more tokens need more operations.
 # sizes: other sizes.
-
-# %% [markdown] of="mean_loss"
-# **Symptom.** The memory grows with every batch, until a large evaluation ends the session.
-# The evaluation is slower than it should be.
-
-# %% program="mean_loss"
-class Counting(nn.Linear):
-    """Count the calls that build a graph."""
-
-    graphs = 0
-
-    def forward(self, x):
-        self.graphs += torch.is_grad_enabled()
-        return super().forward(x)
-
-
-torch.manual_seed(0)
-model = Counting(64, 10)
-print(f"loss {mean_loss(model, [(OTHERS.flatten(1), THEIRS)] * 10):.3f}, graphs for {model.graphs} of 10 batches")
-# values: the mean, how often the model is called, whether a graph is built, and whether gradients stay off afterwards.
-# sizes: batches of other sizes.
 
 # %% [markdown] of="loss_and_accuracy"
 # **Symptom.** An evaluation takes twice as long as it should.
@@ -363,17 +297,6 @@ for padding in (0.0, 9.0):
     tokens[:, 2:] = padding
     print(f"padding of {padding}:", round(pooled(tokens, torch.ones(1), exists).item(), 4))
 # values: mixed tokens of texts of different lengths.
-# sizes: other sizes.
-
-# %% [markdown] of="loss_of_existing"
-# **Symptom.** The more padding a batch has, the smaller its loss is.
-
-# %% program="loss_of_existing"
-logits, labels = torch.zeros(1, 8, 10), torch.zeros(1, 8, dtype=torch.long)
-for count in (8, 4, 1):
-    exists = (torch.arange(8) < count)[None]
-    print(f"{count} of 8 tokens exist: loss {loss_of_existing(logits, labels, exists):.3f}; each of them has loss 2.303")
-# values: the loss of texts of different lengths.
 # sizes: other sizes.
 
 # %% [markdown]

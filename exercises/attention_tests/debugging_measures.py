@@ -73,43 +73,6 @@ def ask_clipped(train, images, labels, sizes, longest, seed):
     return np.array(losses), numbers_of(model)
 
 
-def ask_initialised(initialise, inputs, hidden, outputs):
-    """Initialise a model; return its matrices in units of 1 / √inputs, its biases, its other numbers, and if it is the same."""
-    model = nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.Sequential(nn.Linear(hidden, outputs)))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.fill_(3.0)
-    same = initialise(model) is model
-    layers = [model[0], model[2][0]]
-    return {
-        "matrices": [layer.weight.detach() * layer.in_features**0.5 for layer in layers],
-        "biases": torch.cat([layer.bias.detach() for layer in layers]),
-        "others": numbers_of(model[1]),
-        "same": same,
-    }
-
-
-def read_initialised(measured, *_):
-    """Return the spread and mean of the matrices, the biases, and whether everything else is right.
-
-    Means are given in units of the spread.
-    """
-    drawn = [matrix.double() for matrix in measured["matrices"]]
-    spreads = [float(matrix.std().clamp(min=1e-3)) for matrix in drawn]
-    means = [quarters(matrix.mean() / spread) for matrix, spread in zip(drawn, spreads)]
-    spreads = [quarters(spread) if spread < 2 else 2 ** quarters(np.log2(spread)) for spread in spreads]
-    numbers = torch.cat([matrix.flatten() for matrix in drawn]).round(decimals=5)
-    differ = len(numbers.unique()) > 0.9 * len(numbers)
-    return (
-        np.array(spreads),
-        np.array(means),
-        np.float64(measured["biases"].abs().sum()),
-        np.bool_(differ),
-        np.bool_((measured["others"] == 3).all()),
-        np.bool_(measured["same"]),
-    )
-
-
 def ask_model(make, sizes, x, seed):
     """Return the counts of all and of learned numbers, output, input gradient, and the output in training."""
     model, source = fill(make(**sizes), seed).eval(), tensor(x).requires_grad_()
@@ -169,28 +132,6 @@ def ask_standardise(make, sizes, batches, x):
     weighted(trained).backward()
     evaluated = [layer.eval()(tensor(x)) for _ in range(2)][-1]
     return trained.detach(), batches.grad[-1], evaluated.detach()
-
-
-def ask_skipping(make, sizes, tokens, width):
-    """Return what training makes of many branches of threes, the gradient of the branches, and an evaluation."""
-    layer, branch = make(**sizes), torch.full((4000, tokens, width), 3.0, requires_grad=True)
-    trained = (layer.train()(2 * torch.ones_like(branch), branch) - 2) / 3
-    trained.sum().backward()
-    evaluated = layer.eval()(2 * torch.ones_like(branch), branch)
-    return trained.detach(), branch.grad, evaluated.detach()[0, 0]
-
-
-def read_skipping(measured, *_):
-    """Return maximum, mean and gradient of a branch in training, whether it skips whole images, and its evaluation."""
-    trained, gradient, evaluated = measured
-    whole = (trained.amax((1, 2)) == trained.amin((1, 2))).all() and trained.std() > 1e-3
-    return (
-        np.float64(trained.max()),
-        quarters(trained.mean()),
-        quarters(3 * gradient.mean()),
-        np.bool_(whole),
-        evaluated,
-    )
 
 
 def ask_function(function, *arguments):

@@ -20,10 +20,8 @@ DRAW = 0  # another number draws other programs, for other students; then run "m
 
 # What reads the results of a question; without it they are compared as they are.
 READ = {
-    asks.ask_initialised: asks.read_initialised,
     asks.ask_model: asks.read_model,
     asks.ask_head: asks.read_head,
-    asks.ask_skipping: asks.read_skipping,
     asks.ask_work: asks.read_work,
     asks.ask_evaluation: asks.read_evaluation,
 }
@@ -105,11 +103,6 @@ def evaluated(rng, *sizes):
     return images, np.where(np.arange(len(given)) % 3, given, rng.integers(4, size=len(given))), list(sizes), seed
 
 
-def rows(rng, batch, count, pixels, width, classes):
-    sizes = {"rows": count, "pixels": pixels, "width": width, "classes": classes}
-    return sizes, draw(rng, batch, count, pixels), seed_of(rng)
-
-
 def stack(rng, batch, inputs, width, depth, classes):
     sizes = {"inputs": inputs, "width": width, "depth": depth, "classes": classes}
     return sizes, draw(rng, batch, inputs), seed_of(rng)
@@ -135,10 +128,6 @@ def standardised(rng, batches, size, width, momentum):
     return sizes, 2 * draw(rng, batches, size, width) + 1, draw(rng, 3, width)
 
 
-def skipping(rng, tokens, width, skipped):
-    return {"skipped": skipped}, tokens, width
-
-
 def draw_existing(rng, texts, tokens):
     """Draw which tokens exist: at least one in each text, but not all. The first text is padded in front."""
     counts = 1 + (1 + np.arange(texts)) % (tokens - 1)  # adjacent texts have different lengths
@@ -162,14 +151,6 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
         ranks = np.argsort(np.argsort(~exists + rng.random(exists.shape)))
         x[..., 0], query[0] = 1 + ranks / 100, lowest * width**0.5
     return x, query, exists
-
-
-def labelled(rng, texts, tokens, classes):
-    """Draw logits, labels and a mask; 0 is the label of padding, and also of one token that exists."""
-    logits, exists = on_tensors("BNC", "BNC", "?BN")(rng, texts, tokens, classes)
-    labels = rng.integers(classes, size=exists.shape) * exists
-    labels[0, -1] = 0
-    return logits, labels, exists
 
 
 def on_tensors(*shapes):
@@ -198,14 +179,6 @@ def on_tensors(*shapes):
 
 TRAINED = ("losses", "parameters")
 EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_stay_switched_off")
-INITIALISED = (
-    "spread_of_the_matrices",
-    "mean_of_the_matrices",
-    "biases",
-    "all_numbers_differ",
-    "other_layers_are_unchanged",
-    "returned_model_is_the_given_one",
-)
 DROPPED = (
     "evaluation_is_the_same_twice",
     "evaluation",
@@ -231,23 +204,15 @@ POOL = {
             "train_clipped", "M184", TRAINED, asks.ask_clipped, clipped,
             ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
         ),
-        program(
-            "initialise", "M40", INITIALISED, asks.ask_initialised,
-            lambda rng, *sizes: sizes, ([(80, 120, 60)], [(50, 200, 70), (160, 90, 110)]), [(40, 160, 90)],
-        ),
     ),
     "learns, but not enough": (
         program(
-            "RowClassifier", "M46", LEARNED, asks.ask_model, rows,
-            ([(3, 8, 4, 6, 7)], [(1, 2, 3, 8, 4), (4, 7, 5, 4, 3)]), [(2, 5, 3, 6, 5)],
+            "learning_rate", "M186", ("learning_rates",), asks.ask_schedule, schedule,
+            ([(20, 5)], [(3, 40), (7, 11)]), [(10, 4)],
         ),
         program(
             "ResidualStack", "M94", LEARNED, asks.ask_model, stack,
             ([(3, 5, 6, 4, 7)], [(1, 2, 3, 2, 4), (4, 7, 5, 3, 2)]), [(2, 4, 5, 3, 6)],
-        ),
-        program(
-            "learning_rate", "M186", ("learning_rates",), asks.ask_schedule, schedule,
-            ([(20, 5)], [(3, 40), (7, 11)]), [(10, 4)],
         ),
     ),
     "right in training, wrong in evaluation": (
@@ -259,33 +224,21 @@ POOL = {
             "Standardise", "M188", ("training", "gradient", "evaluation"), asks.ask_standardise, standardised,
             ([(3, 9, 4, 0.1)], [(1, 11, 6, 0.5), (7, 10, 2, 0.01)]), [(4, 8, 3, 0.2)],
         ),
-        program(
-            "SkippedBranch", "M30", ("largest", "mean_in_training", "mean_gradient", "whole_images_are_skipped", "evaluation"),
-            asks.ask_skipping, skipping, ([(3, 2, 0.25)], [(1, 4, 0.6), (5, 1, 0.35)]), [(2, 3, 0.25)],
-        ),
     ),
     "right for one image": (
         program(
-            "cut_patches", "M189", ("patches",), asks.ask_function, on_tensors("BHWs", "BHW", "=s"),
-            ([(3, 6, 4, 2), (1, 4, 6, 2)], [(2, 9, 6, 3), (5, 4, 8, 4)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
+            "pack_heads", "M189", ("heads",), asks.ask_function, on_tensors("BNDH", "BND", "=H"),
+            ([(3, 5, 8, 2), (1, 4, 6, 3)], [(2, 7, 12, 4), (4, 1, 10, 5)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
         ),
         program(
             "standardise_images", "M190", ("images",), asks.ask_function, on_tensors("BHW", "BHW"),
             ([(3, 5, 4), (1, 4, 5)], [(4, 2, 7), (2, 6, 3)]), [(1, 3, 4), (3, 4, 2)],
-        ),
-        program(
-            "pack_heads", "M189", ("heads",), asks.ask_function, on_tensors("BNDH", "BND", "=H"),
-            ([(3, 5, 8, 2), (1, 4, 6, 3)], [(2, 7, 12, 4), (4, 1, 10, 5)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
         ),
     ),
     "slow": (
         program(
             "similarities", "M191", ("cosines", "more_tokens_need_more_operations"), asks.ask_work,
             on_tensors("BND", "BND"), ([(3, 5, 4)], [(1, 7, 2), (4, 2, 6)]), [(2, 4, 3)],
-        ),
-        program(
-            "mean_loss", "M52", EVALUATED, asks.ask_evaluation, evaluated,
-            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
         ),
         program(
             "loss_and_accuracy", "M192", EVALUATED, asks.ask_evaluation, evaluated,
@@ -302,10 +255,6 @@ POOL = {
             ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
              [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
             [(2, 4, 3), (2, 4, 5, -20_000), (2, 4, 4, 0, 1000)],
-        ),
-        program(
-            "loss_of_existing", "M185", ("loss",), asks.ask_function, labelled,
-            ([(3, 5, 4)], [(1, 7, 3), (4, 3, 6)]), [(2, 4, 3)],
         ),
     ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from autograder.judge.mistake import Mistake, variant, variants
 
 ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
-TRAINING, EVALUATION = ("train_shuffled", "train_clipped"), ("mean_loss", "loss_and_accuracy")
+TRAINING = ("train_shuffled", "train_clipped")
 
 MISTAKES = (
     # ------------------------------------------------------------------------------------------------------ programs
@@ -52,7 +52,6 @@ MISTAKES = (
             "total / math.ceil(len(order) / size)",
         ),
         variant("train_clipped", "loss.item() * len(labels)", "loss.item()", "count += len(labels)", "count += 1"),
-        variant("mean_loss", ', reduction="none"', "", "torch.cat(", "torch.stack("),
         variant(
             "loss_and_accuracy",
             ', reduction="sum"',
@@ -63,28 +62,10 @@ MISTAKES = (
             "1\n",
         ),
     ),
-    Mistake("M40", variant("initialise", "std=layer.in_features**-0.5", "std=1.0")),
-    Mistake(
-        "M46",
-        variant("RowClassifier", "self.embedding(images) + self.position_embedding", "self.embedding(images)"),
-        variant("RowClassifier", "torch.randn(rows, width)", "torch.randn(1, width)"),
-        variant("RowClassifier", " + self.position_embedding", " + self.position_embedding[0]"),
-    ),
-    Mistake(
-        "M50",
-        variant("RowClassifier", " + self.position_embedding", " + self.position_embedding.detach()"),
-        variant(
-            "RowClassifier",
-            "self.position_embedding = nn.Parameter(torch.randn(rows, width))",
-            'self.register_buffer("position_embedding", torch.randn(rows, width))',
-        ),
-    ),
     Mistake(
         "M120",
         variant("ResidualStack", "for _ in range(depth)])", "for _ in range(depth)]).requires_grad_(False)"),
-        variant("RowClassifier", "nn.Linear(pixels, width)", "nn.Linear(pixels, width).requires_grad_(False)"),
     ),
-    Mistake("M169", variant("RowClassifier", " + self.position_embedding", " * self.position_embedding")),
     Mistake("M37", variant("ResidualStack", "x + F.gelu(layer(x))", "F.gelu(layer(x))")),
     Mistake("M41", variant("ResidualStack", "F.gelu(", "F.relu(")),
     Mistake("M96", variant("ResidualStack", "F.gelu(layer(x))", "layer(x)")),
@@ -122,7 +103,6 @@ MISTAKES = (
         "there is no dropout",
         "Training and evaluation give the same result. Where is the dropout?",
         variant("DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "mean"),
-        variant("SkippedBranch", "if self.training", "if False"),
     ),
     Mistake(
         "M166",
@@ -137,7 +117,6 @@ MISTAKES = (
     Mistake(
         "M99",
         variant("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,"),
-        variant("SkippedBranch", ">= self.skipped", "< self.skipped"),
     ),
     Mistake(
         "M188",
@@ -156,7 +135,6 @@ MISTAKES = (
     ),
     Mistake(
         "M30",
-        variant("SkippedBranch", "branch * kept / (1 - self.skipped)", "branch * kept"),
         variant(
             "DroppingHead",
             "F.dropout(mean, self.dropout, training=self.training)",
@@ -168,9 +146,6 @@ MISTAKES = (
         variant("Standardise", "(x - self.mean) / self.variance.sqrt()", "(x - self.mean) / self.variance"),
         variant("standardise_images", ".sqrt()", ""),
     ),
-    Mistake("M44", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut")),
-    Mistake("M45", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 1, 3, 4, 2)")),
-    Mistake("M124", variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(0, 3, 1, 2, 4)")),
     Mistake(
         "M21",
         variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
@@ -198,7 +173,6 @@ MISTAKES = (
         "M189",
         "images are mixed when axes are merged",
         "For one image the result is right. When you merge axes, which axis comes first? Is it the axis of the images?",
-        variant("cut_patches", "cut.permute(0, 1, 3, 2, 4)", "cut.permute(1, 3, 0, 2, 4)"),
         variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
     ),
     Mistake(
@@ -232,25 +206,21 @@ MISTAKES = (
     ),
     Mistake(
         "M52",
-        variant(
-            "mean_loss",
-            "    with torch.no_grad():\n        for images, labels in batches:\n            losses",
-            "    for images, labels in batches:\n        losses",
-        ),
         variant(TRAINING, "    model.train()\n", ""),
-        variant(EVALUATION, "    model.eval()\n", ""),
+        variant("loss_and_accuracy", "    model.eval()\n", ""),
         variant("loss_and_accuracy", "with torch.no_grad()", "if True"),
     ),
     Mistake(
         "M146",
-        variant(EVALUATION, "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"),
+        variant(
+            "loss_and_accuracy", "    with torch.no_grad():\n", "    torch.set_grad_enabled(False)\n    if True:\n"
+        ),
     ),
     Mistake(
         "M192",
         "the model runs more than once for one batch",
         "The numbers are right, but they take too long. How often do you call the model for a batch?",
         variant("loss_and_accuracy", "(logits.argmax(dim=-1) == labels)", "(model(images).argmax(dim=-1) == labels)"),
-        variant("mean_loss", "losses.append(", "model(images)\n            losses.append("),
     ),
     Mistake("M141", *variants("loss_and_accuracy", "right / count", "100 * right / count", "right")),
     Mistake(
@@ -262,7 +232,6 @@ MISTAKES = (
         ),
         variant("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
         variant("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
-        *variants("loss_of_existing", "losses[exists].mean()", "(losses * exists).mean()", "losses.mean()"),
     ),
     Mistake(
         "M18",
@@ -279,7 +248,6 @@ MISTAKES = (
         "M16",
         variant("pooled", "~exists", "exists"),
         variant("mean_of_existing", "exists[..., None]", "~exists[..., None]"),
-        variant("loss_of_existing", "losses[exists]", "losses[~exists]"),
     ),
     Mistake("M71", variant("pooled", "scores.masked_fill(~exists, -torch.inf)", "scores")),
     Mistake("M8", variant("pooled", " / query.shape[-1] ** 0.5", "")),

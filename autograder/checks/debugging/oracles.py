@@ -27,30 +27,6 @@ def train_clipped(model, batches, optimizer, longest):
     return float(torch.cat(losses).mean())
 
 
-def initialise(model):
-    """Draw uniform numbers of the right spread."""
-    for layer in (part for part in model.modules() if hasattr(part, "in_features")):
-        bound = (3 / layer.in_features) ** 0.5
-        layer.weight.data.uniform_(-bound, bound)
-        layer.bias.data.zero_()
-    return model
-
-
-class RowClassifier(nn.Module):
-    """Adds the positions row by row."""
-
-    def __init__(self, rows, pixels, width, classes):
-        super().__init__()
-        self.embedding, self.head = nn.Linear(pixels, width), nn.Linear(width, classes)
-        self.position_embedding = nn.Parameter(torch.zeros(rows, width))
-        self.block = nn.TransformerEncoderLayer(width, 2, 2 * width, 0.0, batch_first=True)
-
-    def forward(self, images):
-        tokens = torch.einsum("brp,dp->brd", images, self.embedding.weight) + self.embedding.bias
-        tokens = torch.stack([tokens[:, row] + place for row, place in enumerate(self.position_embedding)], dim=1)
-        return self.head(reduce(self.block(tokens), "b r d -> b d", "mean"))
-
-
 class ResidualStack(nn.Module):
     """Keeps all terms of the stream, and sums them."""
 
@@ -106,21 +82,6 @@ class Standardise(nn.Module):
         return (x - torch.from_numpy(mean)) / torch.from_numpy(variance) ** 0.5
 
 
-class SkippedBranch(nn.Module):
-    """Drops whole images by `F.dropout`."""
-
-    def __init__(self, skipped):
-        super().__init__()
-        self.skipped = skipped
-
-    def forward(self, x, branch):
-        return x + branch * F.dropout(torch.ones(len(x)), self.skipped, self.training)[:, None, None]
-
-
-def cut_patches(images, size):
-    return F.unfold(images[:, None], size, stride=size).transpose(1, 2)
-
-
 def standardise_images(images):
     return torch.stack(
         [
@@ -138,10 +99,6 @@ def similarities(tokens):
     return F.cosine_similarity(tokens[:, :, None], tokens[:, None], dim=-1)
 
 
-def mean_loss(model, batches):
-    return loss_and_accuracy(model, batches)[0]
-
-
 @torch.no_grad()
 def loss_and_accuracy(model, batches):
     logits, labels = (torch.cat(parts) for parts in zip(*((model.eval()(x), y) for x, y in batches), strict=True))
@@ -155,9 +112,3 @@ def mean_of_existing(tokens, exists):
 def pooled(tokens, query, exists):
     queries = query.expand(len(tokens), 1, -1)
     return F.scaled_dot_product_attention(queries, tokens, tokens, attn_mask=exists[:, None])[:, 0]
-
-
-def loss_of_existing(logits, labels, exists):
-    return F.cross_entropy(
-        rearrange(logits, "b n c -> (b n) c"), labels.masked_fill(~exists, -1).flatten(), ignore_index=-1
-    )

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from torchvision.ops import stochastic_depth
 
 from autograder.checks.debugging import oracles
 from autograder.checks.debugging.exercises import EXERCISES
@@ -42,24 +41,6 @@ def train_clipped_by_hand(model, batches, optimizer, longest):
         optimizer.step()
         total, count = total + loss.detach(), count + len(labels)
     return (total / count).item()
-
-
-def initialise_by_kaiming(model):
-    def draw(layer):
-        if type(layer) is nn.Linear:
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="linear")
-            nn.init.constant_(layer.bias, 0)
-
-    return model.apply(draw)
-
-
-class RowsInTwoSteps(programs.RowClassifier):
-    """Adds the positions afterwards, in place."""
-
-    def forward(self, images):
-        tokens = self.embedding(images)
-        tokens += self.position_embedding[None, : tokens.shape[1]]
-        return self.head(self.block(tokens).sum(1) / tokens.shape[1])
 
 
 class StackByAppend(nn.Module):
@@ -106,22 +87,6 @@ class StandardiseByAssignment(programs.Standardise):
         return (x - mean) * variance.rsqrt()
 
 
-class SkippedByBernoulli(programs.SkippedBranch):
-    """Draws by `torch.bernoulli`, and has two returns."""
-
-    def forward(self, x, branch):
-        if not self.training:
-            return x + branch
-        kept = torch.bernoulli(torch.full((x.shape[0],), 1 - self.skipped)).view(-1, 1, 1)
-        return x + kept * (branch / (1 - self.skipped))
-
-
-def patches_in_loops(images, size):
-    _, height, width = images.shape
-    corners = [(row, column) for row in range(0, height, size) for column in range(0, width, size)]
-    return torch.stack([images[:, r : r + size, c : c + size].flatten(1) for r, c in corners], dim=1)
-
-
 def standardised_by_std(images):
     flat = images.flatten(1)
     return ((flat - flat.mean(1, keepdim=True)) / flat.std(1, keepdim=True, correction=0)).view_as(images)
@@ -134,18 +99,6 @@ def packed_image_by_image(x, num_heads):
 def similarities_by_einsum(tokens):
     lengths = tokens.square().sum(-1).sqrt()
     return torch.einsum("bnd,bmd->bnm", tokens, tokens) / (lengths[:, :, None] * lengths[:, None])
-
-
-def mean_loss_detached(model, batches):
-    training = model.training
-    model.eval()
-    total = count = 0
-    with torch.inference_mode():
-        for images, labels in batches:
-            total += len(labels) * F.cross_entropy(model(images), labels)
-            count += len(labels)
-    model.train(training)
-    return float(total / count)
 
 
 def both_at_once(model, batches):
@@ -190,29 +143,6 @@ def clipped_in_two_steps(model, batches, optimizer, longest):
         losses.append(loss.item())
         counts.append(len(y))
     return np.average(losses, weights=counts)
-
-
-def initialised_truncated(model):
-    """Make new parameters from a truncated normal distribution."""
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            std = module.weight.shape[1] ** -0.5
-            module.weight = nn.Parameter(nn.init.trunc_normal_(torch.empty_like(module.weight), std=std, a=-1, b=1))
-            module.bias.data = torch.zeros(module.out_features)
-    return model
-
-
-class RowsWithABatchAxis(programs.RowClassifier):
-    """Has positions that start small and have an axis of length 1 for the images, as in timm."""
-
-    def __init__(self, *, rows, pixels, width, classes):
-        super().__init__(rows=rows, pixels=pixels, width=width, classes=classes)
-        self.position_embedding = nn.Parameter(torch.zeros(1, rows, width))
-        nn.init.trunc_normal_(self.position_embedding, std=0.02)
-
-    def forward(self, images):
-        x = self.block(self.embedding(images) + self.position_embedding.expand(len(images), -1, -1))
-        return self.head(x).mean(-2)  # a linear layer and a mean commute
 
 
 class StackInADict(nn.Module):
@@ -261,23 +191,6 @@ class StandardiseByBatchNorm(programs.Standardise):
         return F.batch_norm(x, None, None, training=True)
 
 
-class SkippedAsTorchvision(programs.SkippedBranch):
-    """Uses `stochastic_depth` of torchvision."""
-
-    def forward(self, x, branch):
-        return x + stochastic_depth(branch, self.skipped, "row", self.training)
-
-
-class SkippedAsTimm(programs.SkippedBranch):
-    """Draws numbers in place, as in timm's DropPath."""
-
-    def forward(self, x, branch):
-        if self.skipped == 0.0 or not self.training:
-            return x + branch
-        keep = 1 - self.skipped
-        return x + branch * branch.new_empty((len(branch),) + (1,) * (branch.ndim - 1)).bernoulli_(keep).div_(keep)
-
-
 def packed_as_fairseq(x, num_heads):
     """Put the axis of tokens first, and swap it back, as fairseq does."""
     images, tokens, width = x.shape
@@ -308,25 +221,13 @@ def pooled_with_a_number(tokens, query, exists):
     return (scores.softmax(1).unsqueeze(-1) * tokens).sum(1)
 
 
-def loss_as_hugging_face(logits, labels, exists):
-    """Give padding the label that PyTorch ignores."""
-    return nn.CrossEntropyLoss()(logits.view(-1, logits.shape[-1]), labels.masked_fill(~exists, -100).view(-1))
-
-
 OF_PROGRAMS = {
     "train_shuffled": {"shuffled at once": train_shuffled_at_once, "a sampler": shuffled_by_a_sampler},
     "train_clipped": {"by hand": train_clipped_by_hand, "in two steps": clipped_in_two_steps},
-    "initialise": {"kaiming": initialise_by_kaiming, "truncated normal": initialised_truncated},
-    "RowClassifier": {"in two steps": RowsInTwoSteps, "positions with a batch axis": RowsWithABatchAxis},
     "ResidualStack": {"registered by hand": StackByAppend, "nn.ModuleDict": StackInADict},
     "learning_rate": {"half-angle": falling, "epochs apart": rate_by_epochs},
     "DroppingHead": {"by mode": HeadByMode, "nn.Dropout": HeadWithAModule},
     "Standardise": {"by assignment": StandardiseByAssignment, "F.batch_norm": StandardiseByBatchNorm},
-    "SkippedBranch": {"Bernoulli": SkippedByBernoulli, "torchvision": SkippedAsTorchvision, "timm": SkippedAsTimm},
-    "cut_patches": {
-        "loops": patches_in_loops,
-        "pixel_unshuffle": lambda x, size: F.pixel_unshuffle(x[:, None], size).flatten(2).mT,
-    },
     "standardise_images": {
         "std": standardised_by_std,
         "layer norm": lambda images: F.layer_norm(images, images.shape[1:]),
@@ -337,7 +238,6 @@ OF_PROGRAMS = {
         "einsum": similarities_by_einsum,
         "normalize": lambda tokens: F.normalize(tokens, dim=-1) @ F.normalize(tokens, dim=-1).transpose(1, 2),
     },
-    "mean_loss": {"inference mode": mean_loss_detached},
     "loss_and_accuracy": {"all at once": both_at_once, "image by image": both_image_by_image},
     "mean_of_existing": {
         "einsum": lambda tokens, exists: torch.einsum("bnd,bn->bd", tokens, exists / exists.sum(1, keepdim=True)),
@@ -345,14 +245,6 @@ OF_PROGRAMS = {
         "nanmean": lambda tokens, exists: tokens.masked_fill(~exists[..., None], torch.nan).nanmean(1),
     },
     "pooled": {"exponentials": pooled_by_exponentials, "a finite number": pooled_with_a_number},
-    "loss_of_existing": {
-        "picked first": lambda logits, labels, exists: F.cross_entropy(logits[exists], labels[exists]),
-        "Hugging Face": loss_as_hugging_face,
-        "weighted": lambda logits, labels, exists: (
-            F.cross_entropy(logits.transpose(1, 2), labels, reduction="none") * exists
-        ).sum()
-        / exists.sum(),
-    },
 }  # fmt: skip
 OF_POOL = {
     name: {"answer": getattr(programs, name), "oracle": getattr(oracles, name)} | others
@@ -492,11 +384,9 @@ RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
 # counted from the `def`. The value is the reason.
 EQUIVALENT = {
     r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "a second call changes nothing",
-    r"(train_shuffled|train_clipped|mean_loss|loss_and_accuracy), .*\.item\(\)": "a tensor of one number is accepted too",
+    r"(train_shuffled|train_clipped|loss_and_accuracy), .*\.item\(\)": "a tensor of one number is accepted too",
     r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
     r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
     r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; only the memory differs",
     r"learning_rate, line \d+: min\(1\.0, done\)": "the order of two arguments does not change their minimum",
-    r"SkippedBranch, .*kept = .*\.(detach|half)": "the drawn numbers are 0 or 1, and have no gradient",
-    r"cut_patches, .* -> images\.reshape\(height": "the first two axes are joined again",
 }
