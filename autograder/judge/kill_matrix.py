@@ -11,7 +11,6 @@ from attention_tests.compare import TOLERANCE, WrongAnswer, judge
 from autograder.files import made_once
 from autograder.imports import ROOT, digest_of, imported_files
 from autograder.judge import catalogue
-from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
 from autograder.judge.mistake import mistake_of
 from autograder.progress import Progress
@@ -79,15 +78,13 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     Raises:
         ValueError: a mistake names an exercise that does not exist.
     """
-    checks = checks_of(stem)
-    # A mistake may also name a program of exercise 5 that was not drawn for this class.
-    known = checks.EXERCISES | getattr(checks, "PROGRAMS", {})
+    known = exercises_of(stem)
     for mistake in catalogue.mistakes_of(stem):
         for name in {name for variant in mistake.variants for name in variant.exercises} - known.keys():
             known_names = ", ".join(sorted(known))
             raise ValueError(f"{mistake.name}: no exercise is called {name!r}. The exercises are: {known_names}")
     matrix = Matrix(assignment, stem, seed, [], [])
-    exercises = exercises_of(stem).values()
+    exercises = known.values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
     right = right_answers_of(stem)
     functions += [(e, matrix.correct, name, function) for e in exercises for name, function in right[e.name].items()]

@@ -42,8 +42,7 @@ def instructor_notebook(source: Path, setup: str | None = None) -> nbformat.Note
         ValueError: a cell asks for an answer that the module does not have.
     """
     answers = ROOT / "solutions" / source.name
-    drawn = [cell for cell in cells_of(source) if _belongs(cell, source.stem)]
-    cells = [_fill(cell, index, answers, setup) for index, cell in enumerate(drawn)]
+    cells = [_fill(cell, index, answers, setup) for index, cell in enumerate(cells_of(source))]
     kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
@@ -84,7 +83,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
 
 def _tests_of(name: str, text: str, stem: str, metadata: dict[str, Any]) -> list[nbformat.NotebookNode]:
     """Return the cell of a visible test, and the cell of a hidden test for each stage that its last lines name."""
-    shared = {key: metadata[key] for key in ("of", "bonus") if key in metadata}
+    shared = {"bonus": True} if "bonus" in metadata else {}
     cells = [nbformat.v4.new_code_cell(STAGE.sub("", text).rstrip(), metadata={"visible": name} | shared)]
     for stage, what in STAGE.findall(text):
         comment = f"# 1 {'bonus point' if 'bonus' in shared else 'point'}, judged after you submit: {what}"
@@ -117,14 +116,7 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
     shown = STAGE.sub("", cell.source).rstrip()
     test = f'run_tests("{name}", {name})' + cell.source.removeprefix(shown)
     own = [nbformat.v4.new_code_cell("", metadata={"broken": name}), nbformat.v4.new_code_cell(shown)]
-    for each in own:
-        each.metadata["of"] = name
-    return own + _tests_of(name, test, stem, {"of": name})
-
-
-def _belongs(cell: nbformat.NotebookNode, stem: str) -> bool:
-    """Whether a cell belongs to the notebook. A cell with `of` belongs if its exercise was drawn for this class."""
-    return "of" not in cell.metadata or cell.metadata["of"] in _exercises_of(stem)
+    return own + _tests_of(name, test, stem, {})
 
 
 def _exercises_of(stem: str) -> dict[str, Any]:

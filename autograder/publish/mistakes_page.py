@@ -22,7 +22,6 @@ On inputs of seed {seed}, the checks catch and name all wrong functions, and all
 Open a mistake to see its symptoms and the question that a student gets.
 We measured the symptoms: {silent} of the {all} measured mistakes show only in wrong numbers of the right shape.
 In the book with solutions, a folded box shows the wrong line, and with it a part of the answer.
-A class gets six of the programs of exercise 5; mistakes that only the other programs have are listed without symptoms.
 With these and the mistakes that are [taught, and not tested](#taught-and-not-tested), the list has {listed} mistakes.
 
 {lists}

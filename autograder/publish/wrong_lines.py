@@ -99,7 +99,7 @@ def make_riddles(parts: Collection[int] = PARTS) -> Iterator[Riddle]:
         warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part in parts:
             checks, made = checks_of(PARTS[part]), set[tuple[str, str]]()
-            for exercise in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).values():
+            for exercise in checks.EXERCISES.values():
                 for name, variant in variants_of(exercise.name, exercise.known).items():
                     pieces = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
                     if pieces is None or (mistake_of(name), pieces[0]) in made:

@@ -16,15 +16,13 @@
 #
 # | exercise | points | minutes | difficulty |
 # | --- | --- | --- | --- |
-# | 1 stays near chance: `train_shuffled` or `train_clipped` | 2 | 10 | medium |
-# | 2 learns, but not enough: `ResidualStack` or `learning_rate` | 2 | 10 | medium |
-# | 3 right in training, wrong in evaluation: `DroppingHead` or `Standardise` | 2 | 10 | medium |
-# | 4 right for one image: `standardise_images` or `pack_heads` | 2 | 15 | medium |
-# | 5 slow: `similarities` or `loss_and_accuracy` | 2 | 10 | easy |
-# | 6 wrong only with a mask: `mean_of_existing` or `pooled` | 2 | 10 | medium |
+# | 1 stays near chance: `train_clipped` | 2 | 10 | medium |
+# | 2 learns, but not enough: `ResidualStack` | 2 | 10 | medium |
+# | 3 right in training, wrong in evaluation: `DroppingHead` | 2 | 10 | medium |
+# | 4 right for one image: `standardise_images` | 2 | 15 | medium |
+# | 5 slow: `loss_and_accuracy` | 2 | 10 | easy |
+# | 6 wrong only with a mask: `pooled` | 2 | 10 | medium |
 # | 7 `test_attention` | 8 | 55 | hard |
-#
-# This notebook has one program for each symptom; another course may get other programs.
 #
 # **How to work.** Run the cells from top to bottom.
 # The docstring of a program says what it should do, and the text above it says what is wrong.
@@ -112,20 +110,7 @@ IMAGES, LABELS, OTHERS, THEIRS = digits()
 # Which number should have changed after the step?
 # What is the loss of a model that knows nothing? It is $\ln 10 = 2.30$.
 
-# %% [markdown] of="train_shuffled"
-# **Symptom.** After ten epochs the model is no better than at the start, even on the images that it was trained on.
-
-# %% program="train_shuffled"
-model = net()
-optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-for epoch in range(10):
-    loss = train_shuffled(model, IMAGES, LABELS, optimizer, torch.randperm(len(LABELS)), 64)
-print(f"loss {loss:.3f}")
-report(model)
-# values: the losses, and the parameters after two epochs.
-# sizes: other numbers of images, and other batch sizes.
-
-# %% [markdown] of="train_clipped"
+# %% [markdown]
 # **Symptom.** In the tenth epoch the loss is the same as before the first epoch.
 
 # %% program="train_clipped"
@@ -147,7 +132,7 @@ report(model)
 # Which numbers are the same before and after the training?
 # On which numbers does the output not depend?
 
-# %% [markdown] of="ResidualStack"
+# %% [markdown]
 # **Symptom.** With eight layers the model has as many parameters as with no layer, and it learns the images no better.
 
 # %% program="ResidualStack"
@@ -159,23 +144,13 @@ for depth in (0, 8):
 # values: output, gradient of the inputs, and the number of learned parameters.
 # sizes: other sizes.
 
-# %% [markdown] of="learning_rate"
-# **Symptom.** After the first of twenty epochs, nothing changes any more.
-
-# %% program="learning_rate"
-for epochs in (1, 20):
-    print(f"{epochs} epochs:")
-    report(fit(net(), epochs, schedule=lambda step: learning_rate(step, 22, epochs, 1e-3)))
-# values: the learning rate at some steps.
-# sizes: other numbers of steps and epochs.
-
 # %% [markdown]
 # ## 3 Right in training, wrong in evaluation
 #
 # The program is the same and the numbers are the same; only the mode differs.
 # In each mode, call it twice with the same input, and compare the means of its results.
 
-# %% [markdown] of="DroppingHead"
+# %% [markdown]
 # **Symptom.** In evaluation, the same image gets different logits each time, so the three lines differ.
 # With a correct program they are equal, near 55 %; this small model does not reach more.
 
@@ -187,27 +162,13 @@ for _ in range(3):
 # values: evaluation, and mean and standard deviation in training.
 # sizes: other sizes, and other shares of dropout.
 
-# %% [markdown] of="Standardise"
-# **Symptom.** In training, the loss falls as it should.
-# In evaluation, the model classifies the same images much worse.
-
-# %% program="Standardise"
-torch.manual_seed(0)
-layers = nn.Linear(64, 64), Standardise(width=64, momentum=0.1), nn.GELU(), nn.Linear(64, 10)
-model = fit(nn.Sequential(nn.Flatten(), *layers))
-print(f"loss in training {F.cross_entropy(model.train()(IMAGES), LABELS):.3f}, ", end="")
-print(f"in evaluation {F.cross_entropy(model.eval()(IMAGES), LABELS):.3f}")
-report(model)
-# values: the results in training, their gradient, and the results in evaluation after three batches.
-# sizes: other sizes, momenta and numbers of batches.
-
 # %% [markdown]
 # ## 4 Right for one image
 #
 # With a batch of one image, everything is right.
 # The test for this kind of fault is the cheapest of all: run an image alone, run it together with others, and compare.
 
-# %% [markdown] of="standardise_images"
+# %% [markdown]
 # **Symptom.** The result is right for an image alone, and it changes when a brighter image joins the batch.
 
 # %% program="standardise_images"
@@ -218,17 +179,6 @@ for name, image in (("alone", alone), ("together", together)):
 # values: one image and several.
 # sizes: other sizes.
 
-# %% [markdown] of="pack_heads"
-# **Symptom.** Attention with these heads is right for one image.
-# In a batch, it mixes images.
-
-# %% program="pack_heads"
-x = torch.arange(2 * 1 * 4.0).reshape(2, 1, 4)  # two images of one token
-print("image 0:", x[0, 0].tolist(), " image 1:", x[1, 0].tolist())
-print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
-# values: the heads of one image and of several.
-# sizes: other sizes, and other numbers of heads.
-
 # %% [markdown]
 # ## 5 Slow
 #
@@ -236,21 +186,7 @@ print("heads in pairs:", pack_heads(x, 2)[:, 0].tolist())
 # Do not guess where the time goes.
 # Count the calls, and measure how their number grows with the input.
 
-# %% [markdown] of="similarities"
-# **Symptom.** With four times as many tokens the function takes sixteen times as long.
-# A product of two matrices of this size takes almost no time.
-
-# %% program="similarities"
-import time
-
-for tokens in (25, 100):
-    begun = time.perf_counter()
-    similarities(torch.ones(1, tokens, 8))
-    print(f"{tokens} tokens: {1000 * (time.perf_counter() - begun):.1f} ms")
-# values: the cosines, and whether more tokens need more operations.
-# sizes: other sizes.
-
-# %% [markdown] of="loss_and_accuracy"
+# %% [markdown]
 # **Symptom.** An evaluation takes twice as long as it should.
 
 # %% program="loss_and_accuracy"
@@ -278,17 +214,7 @@ print(f"loss {loss:.3f}, accuracy {accuracy:.3f}, {model.calls} calls for 10 bat
 # Tokens that a mask hides may have any values, and these values must not change the result.
 # Put other numbers into the hidden tokens, and compare.
 
-# %% [markdown] of="mean_of_existing"
-# **Symptom.** A text of two tokens has another mean when it is padded to four tokens.
-
-# %% program="mean_of_existing"
-tokens, exists = torch.tensor([[[2.0], [4.0], [0.0], [0.0]]]), torch.tensor([[True, True, False, False]])
-print("without padding:", mean_of_existing(tokens[:, :2], exists[:, :2]).item())
-print("with padding:   ", mean_of_existing(tokens, exists).item())
-# values: means of texts of different lengths.
-# sizes: other sizes.
-
-# %% [markdown] of="pooled"
+# %% [markdown]
 # **Symptom.** The values of a token that does not exist change the result.
 
 # %% program="pooled"

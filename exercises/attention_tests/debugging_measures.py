@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention_tests.compare import of_one_shape
 from attention_tests.descent import Descent
@@ -55,15 +54,6 @@ def small_model(pixels, classes, seed):
     return fill(nn.Sequential(nn.Flatten(), nn.Linear(pixels, classes), Spy()), seed)
 
 
-def ask_shuffled(train, images, labels, order, size, seed):
-    """Train for two epochs; return their losses, and the parameters at the end."""
-    images, labels, order = tensor(images), tensor(labels), tensor(order)
-    model = small_model(images[0].numel(), 4, seed).eval()  # the program must set the mode itself
-    optimizer = Descent(model.parameters(), 0.1)
-    losses = [float(train(model, images, labels, optimizer, order, size)) for _ in range(2)]
-    return np.array(losses), numbers_of(model)
-
-
 def ask_clipped(train, images, labels, sizes, longest, seed):
     """Train for two epochs; return their losses, and the parameters at the end."""
     batches = cut(images, labels, sizes)
@@ -88,11 +78,6 @@ def read_model(measured, *_):
     """Return what is compared: instead of the output in training, whether it equals the other output."""
     *others, output, gradient, trained = measured
     return *others, output, gradient, np.bool_(torch.allclose(*of_one_shape(trained, output), rtol=1e-3, atol=1e-4))
-
-
-def ask_schedule(learning_rate, steps, steps_per_epoch, epochs, highest):
-    """Return the learning rate at some steps, in units of the highest."""
-    return np.array([float(learning_rate(step, steps_per_epoch, epochs, highest)) / highest for step in steps])
 
 
 def ask_head(make, sizes, tokens, seed):
@@ -125,15 +110,6 @@ def read_head(measured, sizes, tokens, *_):
     return np.bool_(same), blank * once, blank * gradient, quarters(many.mean()), quarters(spread), nothing
 
 
-def ask_standardise(make, sizes, batches, x):
-    """Return the result of the last batch in training, its gradient, and the result of a second evaluation after it."""
-    layer, batches = make(**sizes).train(), tensor(batches).requires_grad_()
-    trained = [layer(batch) for batch in batches][-1]
-    weighted(trained).backward()
-    evaluated = [layer.eval()(tensor(x)) for _ in range(2)][-1]
-    return trained.detach(), batches.grad[-1], evaluated.detach()
-
-
 def ask_function(function, *arguments):
     """Call a function with numbers and with arrays, which become tensors. Return its result."""
     given = [tensor(item) if np.ndim(item) else item for item in arguments]
@@ -141,36 +117,6 @@ def ask_function(function, *arguments):
     if not all(torch.equal(mine, tensor(item)) for mine, item in zip(given, arguments) if np.ndim(item)):
         raise ValueError("an argument was changed in place")
     return result.detach()
-
-
-class Operations(TorchDispatchMode):
-    """Counts PyTorch's operations."""
-
-    count = 0
-
-    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
-        """Count an operation, and run it."""
-        self.count += 1
-        return operation(*arguments, **(keywords or {}))
-
-
-def operations_of(function, tokens):
-    """Return the number of PyTorch's operations that a function runs."""
-    with Operations() as operations:
-        function(tokens)
-    return operations.count
-
-
-def ask_work(function, tokens):
-    """Return the result of a function for tokens, and how many operations few and many tokens need."""
-    counts = [operations_of(function, torch.ones(2, count, 3)) for count in (4, 16)]
-    return ask_function(function, tokens), np.array(counts)
-
-
-def read_work(measured, *_):
-    """Return the result of a function, and whether more tokens need more operations."""
-    result, (few, many) = measured
-    return result, np.bool_(many > 1.5 * few)
 
 
 def ask_evaluation(evaluate, images, labels, sizes, seed):

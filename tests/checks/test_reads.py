@@ -9,12 +9,11 @@ import torch
 from attention_tests.compare import outcome
 from conftest import ALL
 
-from autograder.checks.debugging.exercises import PROGRAMS
 from autograder.judge.exercise import Case, Exercise, exercises_of
 
 LONG = 2**12
 FORGED = (1, LONG), (LONG, 1)
-EVERY = {each.name: each for stem in ALL.values() for each in exercises_of(stem).values()} | PROGRAMS
+EVERY = {each.name: each for stem in ALL.values() for each in exercises_of(stem).values()}
 READING = [name for name, each in EVERY.items() if each.read.__name__ not in ("read_plainly", "read_tensors")]
 
 

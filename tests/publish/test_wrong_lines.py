@@ -22,9 +22,7 @@ from autograder.publish.generated import sources
 from autograder.publish.wrong_lines import PARTS, SEED, SHOWN, Riddle, as_element, one_wrong_line
 
 EXERCISES: dict[str, Exercise] = {
-    name: each
-    for checks in map(checks_of, STEMS)
-    for name, each in (checks.EXERCISES | getattr(checks, "PROGRAMS", {})).items()
+    name: each for checks in map(checks_of, STEMS) for name, each in checks.EXERCISES.items()
 }
 
 

@@ -1,7 +1,6 @@
-"""The exercises of assignment 5_debugging: six programs of a pool, one for each kind of symptom, and `test_attention`."""
+"""The exercises of assignment 5_debugging: six programs with a fault, one for each kind of symptom, and `test_attention`."""
 
 import inspect
-import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,6 @@ from autograder.judge.exercise import Case, ExerciseInTorch, checker
 from solutions import debugging as answers
 from solutions import programs
 
-DRAW = 0  # another number draws other programs, for other students; then run "make exercises"
-
-
-# What reads the results of a question; without it they are compared as they are.
-READ = {
-    asks.ask_model: asks.read_model,
-    asks.ask_head: asks.read_head,
-    asks.ask_work: asks.read_work,
-    asks.ask_evaluation: asks.read_evaluation,
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Program(ExerciseInTorch):
@@ -35,14 +23,15 @@ class Program(ExerciseInTorch):
     has_line: bool = False  # to find it is the exercise
 
 
-def program(name, fault, names, ask, arguments, sizes, visible):
-    """Describe a program of the pool.
+def program(name, fault, names, ask, read, arguments, sizes, visible):
+    """Describe a program.
 
     Args:
         name: The name of the function or class.
         fault: The name of the mistake in the students' program.
         names: The names of the results.
         ask: A function of `debugging_measures.py`.
+        read: What reads its results.
         arguments: Makes the arguments of `ask` from a generator of random numbers and sizes.
         sizes: The sizes of the hidden cases, first for the first stage, then for the second.
         visible: The sizes of the visible test.
@@ -64,7 +53,7 @@ def program(name, fault, names, ask, arguments, sizes, visible):
         stages={"values": cases(sizes[0]), "sizes": cases(sizes[1])},
         visible=visible_cases,
         ask=ask,
-        read=READ.get(ask, read_plainly),
+        read=read,
     )
 
 
@@ -84,13 +73,6 @@ def draw(rng, *shape):
     return np.round(rng.normal(size=shape) + 0.3, 3)
 
 
-def shuffled(rng, count, size):
-    order = rng.permutation(count)
-    while (order == np.arange(count)).mean() > 0.5:
-        order = rng.permutation(count)
-    return draw(rng, count, 2, 3), rng.integers(4, size=count), order, size, seed_of(rng)
-
-
 def clipped(rng, longest, *sizes):
     count = sum(sizes)
     return draw(rng, count, 2, 3), rng.integers(4, size=count), list(sizes), longest, seed_of(rng)
@@ -108,24 +90,13 @@ def stack(rng, batch, inputs, width, depth, classes):
     return sizes, draw(rng, batch, inputs), seed_of(rng)
 
 
-def schedule(rng, steps_per_epoch, epochs):
-    last = steps_per_epoch * epochs
-    return (
-        [0, 1, steps_per_epoch, steps_per_epoch + 1, last // 2, last - 1, last, last + 3],
-        steps_per_epoch,
-        epochs,
-        0.01,
-    )
-
-
 def head(rng, batch, tokens, width, classes, dropout):
     sizes = {"width": width, "classes": classes, "dropout": dropout}
     return sizes, draw(rng, batch, tokens, width), seed_of(rng)
 
 
-def standardised(rng, batches, size, width, momentum):
-    sizes = {"width": width, "momentum": momentum}
-    return sizes, 2 * draw(rng, batches, size, width) + 1, draw(rng, 3, width)
+def draw_images(rng, B, H, W):
+    return (draw(rng, B, H, W),)
 
 
 def draw_existing(rng, texts, tokens):
@@ -142,7 +113,7 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     `lowest` makes all scores very low; the highest score belongs to a token that exists. `hidden` is added to the scores
     of hidden tokens. With `apart`, the scores of each text are lower by this number than those of the text before.
     """
-    x, query, exists = on_tensors("BND", "BND", "D", "?BN")(rng, texts, tokens, width)
+    x, query, exists = draw(rng, texts, tokens, width), draw(rng, width), draw_existing(rng, texts, tokens)
     if hidden or apart:  # with multiples of 1/8 and a square width, scores are exact in float32
         x[..., 1:] += 3  # large results tolerate larger errors: near 1,000, the log of a sum is off by 3e-5
         x[..., 0] = np.round(8 * x[..., 0]) / 8 + hidden * ~exists - apart * np.arange(texts)[:, None]
@@ -153,119 +124,42 @@ def pooling(rng, texts, tokens, width, lowest=0, hidden=0, apart=0):
     return x, query, exists
 
 
-def on_tensors(*shapes):
-    """Return a function that draws tensors, masks ("?") and sizes ("="), from shapes in which each letter is a size."""
-
-    def arguments(rng, *sizes):
-        known = dict(zip(shapes[0], sizes, strict=True))
-        drawn = []
-        for shape in shapes[1:]:
-            kind, letters = (shape[0], shape[1:]) if shape[0] in "?=" else ("", shape)
-            dimensions = [known[letter] for letter in letters]
-            if kind == "=":
-                drawn.append(known[letters])
-            elif kind == "?":
-                drawn.append(draw_existing(rng, *dimensions))
-            else:
-                drawn.append(draw(rng, *dimensions))
-        return tuple(drawn)
-
-    names = ("rng", *shapes[0])
-    arguments.__signature__ = inspect.Signature(
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
-    )
-    return arguments
-
-
-TRAINED = ("losses", "parameters")
-EVALUATED = ("result", "called_too_often", "graph_is_built", "gradients_stay_switched_off")
-DROPPED = (
-    "evaluation_is_the_same_twice",
-    "evaluation",
-    "gradient",
-    "mean_in_training",
-    "relative_spread_in_training",
-    "training_equals_evaluation",
-)
-LEARNED = (
-    "count_of_all_numbers",
-    "count_of_learned_numbers",
-    "output",
-    "gradient_of_the_input",
-    "training_equals_evaluation",
-)
-POOL = {
-    "stays near chance": (
-        program(
-            "train_shuffled", "M183", TRAINED, asks.ask_shuffled, shuffled,
-            ([(12, 4), (10, 4)], [(9, 9), (7, 3), (5, 1)]), [(8, 3)],
-        ),
-        program(
-            "train_clipped", "M184", TRAINED, asks.ask_clipped, clipped,
-            ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
-        ),
+PROGRAMS = (
+    program(
+        "train_clipped", "M184", ("losses", "parameters"), asks.ask_clipped, read_plainly, clipped,
+        ([(0.1, 4, 3), (9.0, 5, 2)], [(0.05, 6), (0.2, 3, 4, 1)]), [(0.1, 3, 2), (9.0, 3, 2)],
     ),
-    "learns, but not enough": (
-        program(
-            "learning_rate", "M186", ("learning_rates",), asks.ask_schedule, schedule,
-            ([(20, 5)], [(3, 40), (7, 11)]), [(10, 4)],
-        ),
-        program(
-            "ResidualStack", "M94", LEARNED, asks.ask_model, stack,
-            ([(3, 5, 6, 4, 7)], [(1, 2, 3, 2, 4), (4, 7, 5, 3, 2)]), [(2, 4, 5, 3, 6)],
-        ),
+    program(
+        "ResidualStack", "M94",
+        ("count_of_all_numbers", "count_of_learned_numbers", "output", "gradient_of_the_input",
+         "training_equals_evaluation"),
+        asks.ask_model, asks.read_model, stack,
+        ([(3, 5, 6, 4, 7)], [(1, 2, 3, 2, 4), (4, 7, 5, 3, 2)]), [(2, 4, 5, 3, 6)],
     ),
-    "right in training, wrong in evaluation": (
-        program(
-            "DroppingHead", "M29", DROPPED,
-            asks.ask_head, head, ([(3, 5, 6, 4, 0.3)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.3)],
-        ),
-        program(
-            "Standardise", "M188", ("training", "gradient", "evaluation"), asks.ask_standardise, standardised,
-            ([(3, 9, 4, 0.1)], [(1, 11, 6, 0.5), (7, 10, 2, 0.01)]), [(4, 8, 3, 0.2)],
-        ),
+    program(
+        "DroppingHead", "M29",
+        ("evaluation_is_the_same_twice", "evaluation", "gradient", "mean_in_training", "relative_spread_in_training",
+         "training_equals_evaluation"),
+        asks.ask_head, asks.read_head, head,
+        ([(3, 5, 6, 4, 0.3)], [(1, 2, 7, 3, 0.2), (4, 1, 5, 2, 0.6)]), [(2, 3, 5, 4, 0.3)],
     ),
-    "right for one image": (
-        program(
-            "pack_heads", "M189", ("heads",), asks.ask_function, on_tensors("BNDH", "BND", "=H"),
-            ([(3, 5, 8, 2), (1, 4, 6, 3)], [(2, 7, 12, 4), (4, 1, 10, 5)]), [(1, 4, 6, 2), (3, 4, 6, 2)],
-        ),
-        program(
-            "standardise_images", "M190", ("images",), asks.ask_function, on_tensors("BHW", "BHW"),
-            ([(3, 5, 4), (1, 4, 5)], [(4, 2, 7), (2, 6, 3)]), [(1, 3, 4), (3, 4, 2)],
-        ),
+    program(
+        "standardise_images", "M190", ("images",), asks.ask_function, read_plainly, draw_images,
+        ([(3, 5, 4), (1, 4, 5)], [(4, 2, 7), (2, 6, 3)]), [(1, 3, 4), (3, 4, 2)],
     ),
-    "slow": (
-        program(
-            "similarities", "M191", ("cosines", "more_tokens_need_more_operations"), asks.ask_work,
-            on_tensors("BND", "BND"), ([(3, 5, 4)], [(1, 7, 2), (4, 2, 6)]), [(2, 4, 3)],
-        ),
-        program(
-            "loss_and_accuracy", "M192", EVALUATED, asks.ask_evaluation, evaluated,
-            ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
-        ),
+    program(
+        "loss_and_accuracy", "M192",
+        ("result", "called_too_often", "graph_is_built", "gradients_stay_switched_off"),
+        asks.ask_evaluation, asks.read_evaluation, evaluated,
+        ([(4, 4, 3)], [(7,), (2, 5, 1, 3)]), [(4, 5, 2)],
     ),
-    "wrong only with a mask": (
-        program(
-            "mean_of_existing", "M185", ("means",), asks.ask_function, on_tensors("BND", "BND", "?BN"),
-            ([(3, 5, 4)], [(1, 7, 2), (4, 3, 6)]), [(2, 4, 3)],
-        ),
-        program(
-            "pooled", "M18", ("mixed",), asks.ask_function, pooling,
-            ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
-             [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
-            [(2, 4, 3), (2, 4, 5, -20_000), (2, 4, 4, 0, 1000)],
-        ),
+    program(
+        "pooled", "M18", ("mixed",), asks.ask_function, read_plainly, pooling,
+        ([(3, 5, 4), (2, 6, 4, -20_000), (3, 5, 4, 0, 1000)],
+         [(1, 7, 2), (4, 3, 6), (3, 4, 5, -30_000), (2, 6, 4, 0, 1000, 1000)]),
+        [(2, 4, 3), (2, 4, 5, -20_000), (2, 4, 4, 0, 1000)],
     ),
-}  # fmt: skip
-PROGRAMS = {each.name: each for programs_of in POOL.values() for each in programs_of}
-
-
-def draw_programs(number):
-    """Draw a program for each symptom."""
-    choose = random.Random(number)
-    return [choose.choice(programs_of) for programs_of in POOL.values()]
-
+)  # fmt: skip
 
 TEST_ATTENTION = ExerciseInTests(
     name="test_attention",
@@ -284,5 +178,5 @@ FOR_ANSWERS = (
     "from collections.abc import Iterable",
     "Batches = Iterable  # of pairs: images and their labels",
 )
-EXERCISES = {each.name: each for each in (*draw_programs(DRAW), TEST_ATTENTION)}
+EXERCISES = {each.name: each for each in (*PROGRAMS, TEST_ATTENTION)}
 check = checker(EXERCISES)

@@ -3,54 +3,23 @@
 from autograder.judge.mistake import Mistake, variant, variants
 
 ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
-TRAINING = ("train_shuffled", "train_clipped")
 
 MISTAKES = (
     # ------------------------------------------------------------------------------------------------------ programs
     Mistake(
-        "M183",
-        "the labels are not those of the images",
-        "The model gets images and labels that do not belong together. Do both have the same order?",
-        variant("train_shuffled", "labels[chosen]", "labels[start : start + size]"),
-        variant("train_shuffled", "images[chosen]", "images[start : start + size]"),
-    ),
-    Mistake(
         "M184",
         "the gradients are gone before the step, or there is no step",
         "The parameters do not change. In which order do zero_grad, backward, clipping and step run?",
-        variant(TRAINING, "        optimizer.step()\n", ""),
+        variant("train_clipped", "        optimizer.step()\n", ""),
     ),
-    Mistake("M53", variant(TRAINING, "        optimizer.zero_grad()\n", "")),
-    Mistake("M51", variant("train_shuffled", "model(images[chosen])", "model(images[chosen]).softmax(-1)")),
-    Mistake("M55", variant("train_shuffled", "return total / len(order)", "return loss.item()")),
+    Mistake("M53", variant("train_clipped", "        optimizer.zero_grad()\n", "")),
     Mistake(
-        "M136", variant(TRAINING, "        optimizer.step()\n", "        optimizer.step()\n        optimizer.step()\n")
+        "M136",
+        variant("train_clipped", "        optimizer.step()\n", "        optimizer.step()\n        optimizer.step()\n"),
     ),
-    Mistake(
-        "M138",
-        variant(
-            "train_shuffled",
-            "labels[chosen])",
-            "labels[chosen], reduction='sum')",
-            "loss.item() * len(chosen)",
-            "loss.item()",
-        ),
-    ),
-    Mistake(
-        "M140",
-        variant("train_shuffled", "loss.item()", "F.cross_entropy(model(images[chosen]), labels[chosen]).item()"),
-        variant("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()"),
-    ),
-    Mistake("M143", variant("train_shuffled", "range(0, len(order), size)", "range(size, len(order) + size, size)")),
+    Mistake("M140", variant("train_clipped", "loss.item()", "F.cross_entropy(model(images), labels).item()")),
     Mistake(
         "M56",
-        variant(
-            "train_shuffled",
-            "loss.item() * len(chosen)",
-            "loss.item()",
-            "total / len(order)",
-            "total / math.ceil(len(order) / size)",
-        ),
         variant("train_clipped", "loss.item() * len(labels)", "loss.item()", "count += len(labels)", "count += 1"),
         variant(
             "loss_and_accuracy",
@@ -86,13 +55,6 @@ MISTAKES = (
         ),
     ),
     Mistake(
-        "M186",
-        "the learning rate is 0 too early",
-        "After a while nothing changes any more. At which step does the learning rate reach 0, and how many steps "
-        "are there?",
-        *variants("learning_rate", "step / (epochs * steps_per_epoch)", "step / steps_per_epoch", "step / epochs"),
-    ),
-    Mistake(
         "M29",
         variant(
             "DroppingHead", "F.dropout(mean, self.dropout, training=self.training)", "F.dropout(mean, self.dropout)"
@@ -114,25 +76,7 @@ MISTAKES = (
             "mean",
         ),
     ),
-    Mistake(
-        "M99",
-        variant("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,"),
-    ),
-    Mistake(
-        "M188",
-        "the statistics of training are not kept, or not used",
-        "In evaluation, the means and variances are not those of training. Print the buffers after a few batches: do "
-        "they change, and does evaluation use them?",
-        variant(
-            "Standardise",
-            "self.mean.lerp_(mean.detach(), self.momentum)",
-            "self.mean.lerp(mean.detach(), self.momentum)",
-            "self.variance.lerp_(variance.detach(), self.momentum)",
-            "self.variance.lerp(variance.detach(), self.momentum)",
-        ),
-        variant("Standardise", "self.variance.lerp_(", "self.variance.lerp("),
-        variant("Standardise", "self.mean.lerp_(", "self.mean.lerp("),
-    ),
+    Mistake("M99", variant("DroppingHead", "F.dropout(mean, self.dropout,", "F.dropout(mean, 1 - self.dropout,")),
     Mistake(
         "M30",
         variant(
@@ -141,25 +85,7 @@ MISTAKES = (
             "mean * (torch.rand_like(mean) >= self.dropout * self.training)",
         ),
     ),
-    Mistake(
-        "M92",
-        variant("Standardise", "(x - self.mean) / self.variance.sqrt()", "(x - self.mean) / self.variance"),
-        variant("standardise_images", ".sqrt()", ""),
-    ),
-    Mistake(
-        "M21",
-        variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads"),
-    ),
-    Mistake(
-        "M81",
-        variant(
-            "pack_heads",
-            "num_heads, width // num_heads)",
-            "width // num_heads, num_heads)",
-            "heads.permute(0, 2, 1, 3)",
-            "heads.permute(0, 3, 1, 2)",
-        ),
-    ),
+    Mistake("M92", variant("standardise_images", ".sqrt()", "")),
     Mistake("M91", variant("standardise_images", "return centred /", "return images /")),
     Mistake(
         "M35",
@@ -168,12 +94,6 @@ MISTAKES = (
             "centred.square().mean(dim=(1, 2), keepdim=True).sqrt()",
             "images.std(dim=(1, 2), keepdim=True)",
         ),
-    ),
-    Mistake(
-        "M189",
-        "images are mixed when axes are merged",
-        "For one image the result is right. When you merge axes, which axis comes first? Is it the axis of the images?",
-        variant("pack_heads", "heads.permute(0, 2, 1, 3)", "heads.permute(2, 0, 1, 3)"),
     ),
     Mistake(
         "M190",
@@ -191,22 +111,8 @@ MISTAKES = (
         variant("standardise_images", "centred.square().mean(dim=(1, 2), keepdim=True)", "centred.square().mean()"),
     ),
     Mistake(
-        "M191",
-        "too much work for many tokens",
-        "The numbers are right, but the work grows with every token. Which single product of tensors does all of this "
-        "work?",
-        variant(
-            "similarities",
-            "    return unit @ unit.mT  # (B, N, N)",
-            "    rows = []\n"
-            "    for query in unit.unbind(dim=1):\n"
-            "        rows.append(torch.stack([(query * key).sum(dim=-1) for key in unit.unbind(dim=1)], dim=1))\n"
-            "    return torch.stack(rows, dim=1)  # (B, N, N)",
-        ),
-    ),
-    Mistake(
         "M52",
-        variant(TRAINING, "    model.train()\n", ""),
+        variant("train_clipped", "    model.train()\n", ""),
         variant("loss_and_accuracy", "    model.eval()\n", ""),
         variant("loss_and_accuracy", "with torch.no_grad()", "if True"),
     ),
@@ -224,16 +130,6 @@ MISTAKES = (
     ),
     Mistake("M141", *variants("loss_and_accuracy", "right / count", "100 * right / count", "right")),
     Mistake(
-        "M185",
-        "padding counts in a mean",
-        "Without padding the mean is right. Which terms do you add, and by which number do you divide the sum?",
-        variant(
-            "mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "(tokens * exists).mean(dim=1)"
-        ),
-        variant("mean_of_existing", "(tokens * exists).sum(dim=1)", "tokens.sum(dim=1)"),
-        variant("mean_of_existing", "(tokens * exists).sum(dim=1) / exists.sum(dim=1)", "tokens.mean(dim=1)"),
-    ),
-    Mistake(
         "M18",
         variant(
             "pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "(scores * exists).softmax(dim=-1)"
@@ -244,11 +140,7 @@ MISTAKES = (
         "M17",
         variant("pooled", "scores.masked_fill(~exists, -torch.inf).softmax(dim=-1)", "scores.softmax(dim=-1) * exists"),
     ),
-    Mistake(
-        "M16",
-        variant("pooled", "~exists", "exists"),
-        variant("mean_of_existing", "exists[..., None]", "~exists[..., None]"),
-    ),
+    Mistake("M16", variant("pooled", "~exists", "exists")),
     Mistake("M71", variant("pooled", "scores.masked_fill(~exists, -torch.inf)", "scores")),
     Mistake("M8", variant("pooled", " / query.shape[-1] ** 0.5", "")),
     Mistake("M10", variant("pooled", "query.shape[-1] ** 0.5", "query.shape[-1]")),

@@ -4,14 +4,8 @@ import numpy as np
 import scipy.ndimage
 import torch
 import torch.nn.functional as F
-from einops import rearrange, reduce
+from einops import reduce
 from torch import nn
-from torch.utils.data import DataLoader, Subset, TensorDataset
-
-
-def train_shuffled(model, images, labels, optimizer, order, size):
-    data = Subset(TensorDataset(images, labels), order.tolist())
-    return train_clipped(model.train(), DataLoader(data, batch_size=size), optimizer, float("inf"))
 
 
 def train_clipped(model, batches, optimizer, longest):
@@ -42,17 +36,6 @@ class ResidualStack(nn.Module):
         return self.head(sum(terms))
 
 
-def learning_rate(step, steps_per_epoch, epochs, highest):
-    """Run PyTorch's own schedule up to the step."""
-    last = steps_per_epoch * epochs
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=highest)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, last)
-    for _ in range(min(step, last)):
-        optimizer.step()
-        schedule.step()
-    return schedule.get_last_lr()[0]
-
-
 class DroppingHead(nn.Module):
     """Has a module for its dropout."""
 
@@ -64,24 +47,6 @@ class DroppingHead(nn.Module):
         return self.linear(self.drop(reduce(tokens, "b n d -> b d", "mean")))
 
 
-class Standardise(nn.Module):
-    """Keeps all batches, and averages over them in evaluation."""
-
-    def __init__(self, width, momentum):
-        super().__init__()
-        self.width, self.momentum, self.batches = width, momentum, []
-
-    def forward(self, x):
-        if self.training:
-            self.batches.append(x.detach().numpy())
-            return F.batch_norm(x, None, None, training=True, eps=1e-12)
-        mean, variance = np.zeros(self.width), np.ones(self.width)
-        for batch in self.batches:
-            mean = (1 - self.momentum) * mean + self.momentum * batch.mean(0)
-            variance = (1 - self.momentum) * variance + self.momentum * batch.var(0)
-        return (x - torch.from_numpy(mean)) / torch.from_numpy(variance) ** 0.5
-
-
 def standardise_images(images):
     return torch.stack(
         [
@@ -91,22 +56,10 @@ def standardise_images(images):
     )
 
 
-def pack_heads(x, num_heads):
-    return rearrange(x, "b n (h d) -> (b h) n d", h=num_heads)
-
-
-def similarities(tokens):
-    return F.cosine_similarity(tokens[:, :, None], tokens[:, None], dim=-1)
-
-
 @torch.no_grad()
 def loss_and_accuracy(model, batches):
     logits, labels = (torch.cat(parts) for parts in zip(*((model.eval()(x), y) for x, y in batches), strict=True))
     return float(F.cross_entropy(logits, labels)), float(np.mean(logits.numpy().argmax(-1) == labels.numpy()))
-
-
-def mean_of_existing(tokens, exists):
-    return torch.stack([text[mask].mean(dim=0) for text, mask in zip(tokens, exists, strict=True)])
 
 
 def pooled(tokens, query, exists):

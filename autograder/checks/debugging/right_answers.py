@@ -6,27 +6,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from autograder.checks.debugging import oracles
-from autograder.checks.debugging.exercises import EXERCISES
 from autograder.checks.multihead.oracles import with_axes
 from solutions import debugging as answers
 from solutions import programs
 
 # ------------------------------------------------------------------------------------------------------------ programs
-
-
-def train_shuffled_at_once(model, images, labels, optimizer, order, size):
-    images, labels, losses = images[order], labels[order], []
-    model.train(True)
-    for some, theirs in zip(images.split(size), labels.split(size)):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(some), theirs)
-        loss.backward()
-        optimizer.step()
-        losses += [loss.item()] * len(theirs)
-    return float(np.mean(losses))
 
 
 def train_clipped_by_hand(model, batches, optimizer, longest):
@@ -58,12 +44,6 @@ class StackByAppend(nn.Module):
     forward = programs.ResidualStack.forward
 
 
-def falling(step, steps_per_epoch, epochs, highest):
-    if step >= epochs * steps_per_epoch:
-        return 0.0
-    return highest * math.cos(math.pi / 2 * step / (epochs * steps_per_epoch)) ** 2
-
-
 class HeadByMode(programs.DroppingHead):
     """Computes the dropout itself."""
 
@@ -74,31 +54,9 @@ class HeadByMode(programs.DroppingHead):
         return self.linear(mean)
 
 
-class StandardiseByAssignment(programs.Standardise):
-    """Assigns new buffers instead of changing the old ones."""
-
-    def forward(self, x):
-        if self.training:
-            mean, variance = x.mean(0), ((x - x.mean(0)) ** 2).mean(0)
-            self.mean = self.mean + self.momentum * (mean.detach() - self.mean)
-            self.variance = (1 - self.momentum) * self.variance + self.momentum * variance.detach()
-        else:
-            mean, variance = self.mean, self.variance
-        return (x - mean) * variance.rsqrt()
-
-
 def standardised_by_std(images):
     flat = images.flatten(1)
     return ((flat - flat.mean(1, keepdim=True)) / flat.std(1, keepdim=True, correction=0)).view_as(images)
-
-
-def packed_image_by_image(x, num_heads):
-    return torch.cat([torch.stack(image.chunk(num_heads, dim=-1)) for image in x])
-
-
-def similarities_by_einsum(tokens):
-    lengths = tokens.square().sum(-1).sqrt()
-    return torch.einsum("bnd,bmd->bnm", tokens, tokens) / (lengths[:, :, None] * lengths[:, None])
 
 
 def both_at_once(model, batches):
@@ -114,19 +72,6 @@ def pooled_by_exponentials(tokens, query, exists):
     largest = scores.where(exists, -torch.inf).amax(dim=1, keepdim=True)
     weights = exists * (scores - largest).clamp(max=0).exp()
     return (weights[..., None] * tokens).sum(1) / weights.sum(1, keepdim=True)
-
-
-def shuffled_by_a_sampler(model, images, labels, optimizer, order, size):
-    """Let PyTorch's own loader cut the batches; zero_grad comes last."""
-    model.train()
-    total = 0.0
-    for x, y in DataLoader(TensorDataset(images, labels), batch_size=size, sampler=order.tolist()):
-        loss = F.nll_loss(model(x).log_softmax(-1), y, reduction="sum")
-        (loss / len(y)).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
-        total += loss.detach()
-    return total / len(labels)
 
 
 def clipped_in_two_steps(model, batches, optimizer, longest):
@@ -161,13 +106,6 @@ class StackInADict(nn.Module):
         return self.head(x)
 
 
-def rate_by_epochs(step, steps_per_epoch, epochs, highest):
-    """Count whole epochs and the rest separately; return a NumPy number."""
-    epoch, within = divmod(step, steps_per_epoch)
-    done = np.clip((epoch + within / steps_per_epoch) / epochs, 0, 1)
-    return highest * (1 + np.cos(np.pi * done)) / 2
-
-
 class HeadWithAModule(programs.DroppingHead):
     """Has the layer in its attribute `dropout`, instead of the share."""
 
@@ -177,24 +115,6 @@ class HeadWithAModule(programs.DroppingHead):
 
     def forward(self, tokens):
         return self.linear(self.dropout(tokens.mean(dim=1)))
-
-
-class StandardiseByBatchNorm(programs.Standardise):
-    """Uses PyTorch's batch norm and its eps, but updates the buffers itself: PyTorch's running variance divides by B - 1."""
-
-    def forward(self, x):
-        if not self.training:
-            return F.batch_norm(x, self.mean, self.variance, training=False)
-        with torch.no_grad():
-            self.mean += self.momentum * (x.mean(0) - self.mean)
-            self.variance += self.momentum * (x.var(0, unbiased=False) - self.variance)
-        return F.batch_norm(x, None, None, training=True)
-
-
-def packed_as_fairseq(x, num_heads):
-    """Put the axis of tokens first, and swap it back, as fairseq does."""
-    images, tokens, width = x.shape
-    return x.transpose(0, 1).reshape(tokens, images * num_heads, width // num_heads).transpose(0, 1)
 
 
 @torch.inference_mode()
@@ -209,47 +129,24 @@ def both_image_by_image(model, batches):
     return [np.mean(losses), np.mean(hits)]
 
 
-def mean_as_sentence_transformers(tokens, exists):
-    """Clamp the sum of the mask."""
-    mask = exists.unsqueeze(-1).expand(tokens.size()).float()
-    return torch.sum(tokens * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
-
-
 def pooled_with_a_number(tokens, query, exists):
     """Hide with minus a billion instead of minus infinity."""
     scores = torch.where(exists, torch.einsum("bnd,d->bn", tokens, query) / len(query) ** 0.5, -1e9)
     return (scores.softmax(1).unsqueeze(-1) * tokens).sum(1)
 
 
-OF_PROGRAMS = {
-    "train_shuffled": {"shuffled at once": train_shuffled_at_once, "a sampler": shuffled_by_a_sampler},
+PROGRAMS = {
     "train_clipped": {"by hand": train_clipped_by_hand, "in two steps": clipped_in_two_steps},
     "ResidualStack": {"registered by hand": StackByAppend, "nn.ModuleDict": StackInADict},
-    "learning_rate": {"half-angle": falling, "epochs apart": rate_by_epochs},
     "DroppingHead": {"by mode": HeadByMode, "nn.Dropout": HeadWithAModule},
-    "Standardise": {"by assignment": StandardiseByAssignment, "F.batch_norm": StandardiseByBatchNorm},
     "standardise_images": {
         "std": standardised_by_std,
         "layer norm": lambda images: F.layer_norm(images, images.shape[1:]),
         "vmap": torch.vmap(lambda image: (image - image.mean()) / image.var(correction=0) ** 0.5),
     },
-    "pack_heads": {"image by image": packed_image_by_image, "fairseq": packed_as_fairseq},
-    "similarities": {
-        "einsum": similarities_by_einsum,
-        "normalize": lambda tokens: F.normalize(tokens, dim=-1) @ F.normalize(tokens, dim=-1).transpose(1, 2),
-    },
     "loss_and_accuracy": {"all at once": both_at_once, "image by image": both_image_by_image},
-    "mean_of_existing": {
-        "einsum": lambda tokens, exists: torch.einsum("bnd,bn->bd", tokens, exists / exists.sum(1, keepdim=True)),
-        "sentence transformers": mean_as_sentence_transformers,
-        "nanmean": lambda tokens, exists: tokens.masked_fill(~exists[..., None], torch.nan).nanmean(1),
-    },
     "pooled": {"exponentials": pooled_by_exponentials, "a finite number": pooled_with_a_number},
 }  # fmt: skip
-OF_POOL = {
-    name: {"answer": getattr(programs, name), "oracle": getattr(oracles, name)} | others
-    for name, others in OF_PROGRAMS.items()
-}
 
 
 # --------------------------------------------------------------------------------------------------------------- tests
@@ -378,15 +275,16 @@ TESTS = {
     "all that is wrong, at the end": all_at_the_end,
     "a class": Cases,
 }
-RIGHT_ANSWERS = {name: OF_POOL.get(name, TESTS) for name in EXERCISES}
+RIGHT_ANSWERS = {
+    name: {"answer": getattr(programs, name), "oracle": getattr(oracles, name)} | others
+    for name, others in PROGRAMS.items()
+} | {"test_attention": TESTS}
 
 # Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
 # counted from the `def`. The value is the reason.
 EQUIVALENT = {
-    r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_|nn\.init\..*|register_buffer)\(.*; ": "a second call changes nothing",
-    r"(train_shuffled|train_clipped|loss_and_accuracy), .*\.item\(\)": "a tensor of one number is accepted too",
-    r"(loss_and_accuracy|train_shuffled), .*\.detach\(\)$": "no gradient was asked for, or there is none",
+    r"super\(\).__init__\(\); |(zero_grad|clip_grad_norm_)\(.*; ": "a second call changes nothing",
+    r"(train_clipped|loss_and_accuracy), .*\.item\(\)": "a tensor of one number is accepted too",
+    r"loss_and_accuracy, .*\.detach\(\)$": "no gradient was asked for, or there is none",
     r"(loss_and_accuracy|pooled), line \d+: (-1 -> 1|1 -> 0)$": "scores have two axes, and a query has one",
-    r"Standardise, .*\.detach\(\) -> ": "the numbers are the same; only the memory differs",
-    r"learning_rate, line \d+: min\(1\.0, done\)": "the order of two arguments does not change their minimum",
 }
