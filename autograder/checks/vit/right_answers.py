@@ -18,19 +18,68 @@ from solutions import vit as answers
 # ---------------------------------------------------------------------------------------------------------- train_epoch
 
 
-def train_as_nano_gpt(model, batches, optimizer):
-    model.train()
-    loss_sum, right, count = 0.0, 0, 0
-    for images, labels in batches:
-        logits = model(images)
-        loss = F.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1))
-        optimizer.zero_grad(set_to_none=True)
+def train_like(step):
+    """Make an epoch that adds up losses and right answers; a step returns the loss and the scores before it."""
+
+    def train(model, batches, optimizer):
+        model.train()
+        loss_sum, right, count = 0.0, 0, 0
+        for images, labels in batches:
+            loss, scores = step(model, images, labels, optimizer)
+            loss_sum += loss.item() * labels.size(0)
+            right += scores.argmax(1).eq(labels).sum().item()
+            count += labels.size(0)
+        return loss_sum / count, right / count
+
+    return train
+
+
+def step_as_nano_gpt(model, images, labels, optimizer):
+    scores = model(images)
+    loss = F.cross_entropy(scores.view(-1, scores.size(-1)), labels.view(-1))
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+    return loss, scores
+
+
+def step_with_clipping(model, images, labels, optimizer):
+    """Clip gradients at 1, which they never reach here."""
+    scores = model(images)
+    loss = F.cross_entropy(scores, labels)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss, scores
+
+
+def step_with_scaler(model, images, labels, optimizer):
+    """Use the parts of mixed precision, which are off on a CPU."""
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    device = next(model.parameters()).device
+    images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+    with torch.autocast("cpu", enabled=False):
+        scores = model(images)
+        loss = F.nll_loss(F.log_softmax(scores, dim=1), labels)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss, scores
+
+
+def step_with_closure(model, images, labels, optimizer):
+    def closure():
+        nonlocal scores
+        optimizer.zero_grad()
+        scores = model(images)
+        loss = F.cross_entropy(scores, labels)
         loss.backward()
-        optimizer.step()
-        loss_sum += loss.item() * images.size(0)
-        right += logits.argmax(1).eq(labels).sum().item()
-        count += images.size(0)
-    return loss_sum / count, right / count
+        return loss
+
+    scores = None
+    return optimizer.step(closure), scores
 
 
 def train_as_pytorch_tutorial(model, dataloader, optimizer):
@@ -67,41 +116,6 @@ def train_as_cifar_examples(net, batches, optimizer):
     return total_loss / total, correct / total
 
 
-def train_with_gradient_of(model, batches, optimizer):
-    """Use `torch.autograd.grad`, lists, and NumPy at the end."""
-    model.train(mode=True)
-    losses, hits = [], []
-    for batch in batches:
-        scores = model(batch[0])
-        each = -scores.log_softmax(-1).gather(1, batch[1][:, None])[:, 0]
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        for parameter, gradient in zip(parameters, torch.autograd.grad(each.mean(), parameters)):
-            parameter.grad = gradient
-        optimizer.step()
-        losses.extend(each.tolist())
-        hits.extend((scores.topk(1).indices[:, 0] == batch[1]).tolist())
-    return np.mean(losses), np.mean(hits)
-
-
-def train_with_scaler(model, batches, optimizer):
-    """Use the parts of mixed precision, which are off on a CPU."""
-    model.train()
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    totals = np.zeros(3)
-    for images, labels in batches:
-        device = next(model.parameters()).device
-        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-        with torch.autocast("cpu", enabled=False):
-            scores = model(images)
-            loss = F.nll_loss(F.log_softmax(scores, dim=1), labels)
-        optimizer.zero_grad()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        totals += np.array([loss.item() * len(labels), (scores.argmax(1) == labels).sum().item(), len(labels)])
-    return tuple(totals[:2] / totals[2])
-
-
 def train_with_running_mean(model, batches, optimizer):
     """Update the means batch by batch."""
     model.train()
@@ -119,24 +133,6 @@ def train_with_running_mean(model, batches, optimizer):
     return loss_mean, accuracy
 
 
-def train_with_closure(model, batches, optimizer):
-    model.train()
-    record = []
-    for images, labels in batches:
-
-        def closure(images=images, labels=labels):
-            optimizer.zero_grad()
-            scores = model(images)
-            loss = F.cross_entropy(scores, labels)
-            loss.backward()
-            record.append((len(labels), loss.item(), int((scores.argmax(1) == labels).sum())))
-            return loss
-
-        optimizer.step(closure)
-    count = sum(n for n, _, _ in record)
-    return sum(n * loss for n, loss, _ in record) / count, sum(right for _, _, right in record) / count
-
-
 def train_all_in_tensors(model, batches, optimizer):
     """Keep detached tensors, and join them at the end."""
     model = model.train()
@@ -152,38 +148,17 @@ def train_all_in_tensors(model, batches, optimizer):
     return F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).float().mean().item()
 
 
-def train_with_clipping(model, batches, optimizer):
-    """Clip gradients at 1, which they never reach here."""
-    model.train()
-    sums = {"loss": 0.0, "right": 0, "count": 0}
-    for images, labels in batches:
-        scores = model(images)
-        loss = F.cross_entropy(scores, labels)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        sums["loss"] += float(loss.detach()) * len(labels)
-        sums["right"] += int((scores.argmax(-1) == labels).sum())
-        sums["count"] += len(labels)
-    return sums["loss"] / sums["count"], sums["right"] / sums["count"]
-
-
 TRAIN_EPOCH = {
     "answer": answers.train_epoch,
-    "nanoGPT": train_as_nano_gpt,
+    "nanoGPT": train_like(step_as_nano_gpt),
     "PyTorch's tutorial": train_as_pytorch_tutorial,
     "CIFAR examples": train_as_cifar_examples,
-    "autograd.grad": train_with_gradient_of,
-    "scaler": train_with_scaler,
+    "scaler": train_like(step_with_scaler),
     "running means": train_with_running_mean,
-    "closure": train_with_closure,
+    "closure": train_like(step_with_closure),
     "in tensors": train_all_in_tensors,
-    "clipping": train_with_clipping,
-    "set_grad_enabled": lambda model, batches, optimizer: torch.enable_grad()(train_as_nano_gpt)(
-        model, iter(batches), optimizer
-    ),
-    "list of results": lambda model, batches, optimizer: list(train_as_nano_gpt(model, batches, optimizer)),
+    "clipping": train_like(step_with_clipping),
+    "list of results": lambda *given: list(answers.train_epoch(*given)),
     "oracle": oracles.oracle_train_epoch,
 }
 
@@ -222,36 +197,9 @@ def evaluate_in_tensors(model, batches):
     return F.cross_entropy(scores, labels), (scores.argmax(-1) == labels).float().mean()
 
 
-@torch.inference_mode()
-def evaluate_per_image(model, batches):
-    training = {part: part.training for part in model.modules()}
-    model.eval()
-    losses, hits = [], []
-    for images, labels in batches:
-        for scores, label in zip(model(images), labels):
-            losses.append((scores.logsumexp(0) - scores[label]).item())
-            hits.append(bool(scores.argmax() == label))
-    for part, mode in training.items():
-        part.training = mode
-    return np.mean(losses), np.mean(hits)
-
-
 def evaluate_a_copy(model, batches):
     with torch.no_grad():
         return evaluate_like(torch.no_grad)(copy.deepcopy(model), batches)
-
-
-def evaluate_detached(model, batches):
-    """Call the model with detached copies of its parameters, which build no graph."""
-    training, loss, right, count = model.training, 0.0, 0, 0
-    state = {name: value.detach() for name, value in model.state_dict().items()}
-    model.eval()
-    for images, labels in batches:
-        logits = torch.func.functional_call(model, state, (images,))
-        loss += float(F.cross_entropy(logits, labels, reduction="sum"))
-        right, count = right + int((logits.argmax(-1) == labels).sum()), count + len(labels)
-    model.train(training)
-    return loss / count, right / count
 
 
 def evaluate_in_try(model, batches):
@@ -291,10 +239,8 @@ EVALUATE = {
     "inference_mode": evaluate_like(torch.inference_mode),
     "set_grad_enabled": evaluate_like(lambda: torch.set_grad_enabled(False)),
     "in tensors": evaluate_in_tensors,
-    "image by image": evaluate_per_image,
     "a copy": evaluate_a_copy,
     "try and finally": evaluate_in_try,
-    "detached parameters": evaluate_detached,
     "PyTorch's tutorial": evaluate_of_the_tutorial,
     "a list of batches": lambda model, batches: evaluate_of_the_tutorial(model, list(batches)),
     "decorated": torch.no_grad()(evaluate_like(contextlib.nullcontext)),
@@ -316,14 +262,6 @@ def rollout_of_jacobgil(weights):
         a = a / sums
         result = torch.matmul(a, result)
     return result[:, 0, :]
-
-
-def rollout_backwards(weights):
-    row = torch.zeros_like(weights[0, :, 0, 0])  # (B, N)
-    row[:, 0] = 1
-    for block in weights.mean(2).flip(0):
-        row = (row + (row[:, None] @ block)[:, 0]) / 2
-    return row
 
 
 def rollout_by_einsum(weights):
@@ -351,16 +289,6 @@ def rollout_in_numpy(weights):
     for block in array[-2::-1]:
         rollout = rollout @ block
     return torch.from_numpy(rollout[:, 0]).to(weights.dtype)
-
-
-def rollout_by_recursion(weights):
-    mixing = weights.mean(dim=2)
-    mixing.diagonal(dim1=-2, dim2=-1).add_(1)
-
-    def roll(index):
-        return mixing[index] / 2 if index == 0 else mixing[index] / 2 @ roll(index - 1)
-
-    return roll(len(mixing) - 1).select(1, 0)
 
 
 def rollout_transposed(weights):
@@ -392,11 +320,9 @@ def rollout_mixing(weights):
 ROLLOUT = {
     "answer": answers.attention_rollout,
     "normalised by sums": rollout_of_jacobgil,
-    "backwards": rollout_backwards,
     "einsum": rollout_by_einsum,
     "image by image": rollout_image_by_image,
     "NumPy": rollout_in_numpy,
-    "recursion": rollout_by_recursion,
     "transposed": rollout_transposed,
     "float64": rollout_in_double,
     "halved at the end": rollout_by_powers_of_two,

@@ -1,6 +1,5 @@
 """Right answers of assignment 4_vit, written differently: patchify, PatchEmbedding, ViT."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -81,14 +80,6 @@ def patchify_image_by_image(images, patch_size):
     return torch.stack([patchify_by_permute(image[None], patch_size)[0] for image in images])
 
 
-def patchify_by_numpy(images, patch_size):
-    array = stand_ins.refuse_untiled(images, patch_size).numpy()
-    rows = [
-        np.split(row, array.shape[3] // patch_size, axis=3) for row in np.split(array, array.shape[2] // patch_size, 2)
-    ]
-    return torch.from_numpy(np.stack([p.reshape(len(array), -1) for row in rows for p in row], axis=1))
-
-
 def patchify_by_pixel_unshuffle(images, patch_size):
     """Use pixel_unshuffle, which gives (B, C·P·P, rows, columns)."""
     return F.pixel_unshuffle(stand_ins.refuse_untiled(images, patch_size), patch_size).flatten(2).permute(0, 2, 1)
@@ -105,7 +96,6 @@ PATCHIFY = {
     "convolution": patchify_by_convolution,
     "einsum": patchify_by_einsum,
     "image by image": patchify_image_by_image,
-    "NumPy": patchify_by_numpy,
     "pixel_unshuffle": patchify_by_pixel_unshuffle,
     "nn.Unfold": lambda images, patch_size: nn.Unfold(patch_size, stride=patch_size)(
         stand_ins.refuse_untiled(images, patch_size)
@@ -175,45 +165,23 @@ class EmbeddingInSequence(nn.Sequential):
         return super().forward(images).transpose(-1, -2)
 
 
-class EmbeddingOfTimm(nn.Module):
-    """Has sizes in tuples, truncated normal weights and an nn.Identity for the norm, as timm's PatchEmbed."""
+class EmbeddingOfTimm(answers.PatchEmbedding):
+    """Has sizes with defaults, truncated normal weights and an nn.Identity for the norm, as timm's PatchEmbed."""
 
     def __init__(self, image_size=28, patch_size=7, channels=1, width=64):
-        super().__init__()
-        self.image_size, self.patch_size = (image_size, image_size), (patch_size, patch_size)
-        self.grid_size = tuple(a // b for a, b in zip(self.image_size, self.patch_size))
-        if self.grid_size[0] * patch_size != image_size:
-            raise ValueError("image size is no multiple of the patch size")
-        self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.projection = nn.Conv2d(channels, width, kernel_size=self.patch_size, stride=self.patch_size, bias=True)
+        super().__init__(image_size=image_size, patch_size=patch_size, channels=channels, width=width)
         self.norm = nn.Identity()
         nn.init.trunc_normal_(self.projection.weight, std=0.02)
 
     def forward(self, x):
-        _, _, height, width = x.shape
-        if height != self.image_size[0] or width != self.image_size[1]:
-            raise ValueError(f"input size {height}×{width} is not {self.image_size}")
-        x = self.projection(x)
-        x = x.flatten(2).transpose(1, 2)  # BCHW -> BNC
-        return self.norm(x)
+        return self.norm(super().forward(x))
 
 
-class EmbeddingOfHuggingFace(nn.Module):
-    """Checks the number of channels too, as Hugging Face's layer does."""
-
-    def __init__(self, *, image_size, patch_size, channels, width):
-        super().__init__()
-        if image_size % patch_size:
-            raise ValueError("no")
-        self.image_size, self.num_channels = (image_size, image_size), channels
-        patch_size = (patch_size, patch_size)
-        self.projection = nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)
-
-    def forward(self, pixel_values):
-        _, num_channels, height, width = pixel_values.shape
-        if num_channels != self.num_channels or (height, width) != self.image_size:
-            raise ValueError("images of another shape")
-        return self.projection(pixel_values).flatten(2).transpose(1, 2)
+def embed_as_hugging_face(module, pixel_values):
+    """Check the number of channels too, as Hugging Face's layer does."""
+    if pixel_values.shape[1] != module.projection.in_channels:
+        raise ValueError("images with other channels")
+    return module.projection(pixel_values).flatten(2).transpose(1, 2)
 
 
 def embed_by_a_product(module, images):
@@ -256,7 +224,7 @@ PATCH_EMBEDDING = {
     ),
     "nn.Sequential": EmbeddingInSequence,
     "timm": EmbeddingOfTimm,
-    "Hugging Face": EmbeddingOfHuggingFace,
+    "Hugging Face": embed_like(embed_as_hugging_face),
     "oracle": stand_ins.PatchEmbedding,
 }
 
