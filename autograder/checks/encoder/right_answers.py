@@ -121,19 +121,6 @@ class FeedForwardInSequence(nn.Module):
         return self.net(x)
 
 
-class FeedForwardWithNames(nn.Sequential):
-    """An nn.Sequential whose layers have the names of the exercise."""
-
-    def __init__(self, width, hidden_width, dropout=0.0):
-        super().__init__()
-        self.add_module("expand", nn.Linear(width, hidden_width))
-        self.add_module("gelu", nn.GELU())
-        self.add_module("contract", nn.Linear(hidden_width, width))
-        self.add_module("dropout", nn.Dropout(dropout))
-        nn.init.trunc_normal_(self.expand.weight, std=0.02)
-        nn.init.normal_(self.contract.weight, std=0.02)
-
-
 def feed_through_erf(net, x):
     hidden = net.expand(x)
     share = 0.5 * (1 + torch.erf(hidden / 2**0.5))
@@ -329,7 +316,7 @@ class EncoderByAppend(nn.Module):
 
 
 class EncoderWithNormOfTorch(answers.Encoder):
-    """Draws parameters as GPT-2 does, and calls the blocks recursively."""
+    """Has PyTorch's norm, and draws parameters as GPT-2 does."""
 
     def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
         super().__init__(depth, width, num_heads, hidden_width, dropout)
@@ -340,26 +327,6 @@ class EncoderWithNormOfTorch(answers.Encoder):
         if isinstance(part, nn.Linear):
             nn.init.normal_(part.weight, std=0.02)
             nn.init.zeros_(part.bias)
-
-    def forward(self, x, mask=None):
-        return self.norm(self.run(x, mask, 0))
-
-    def run(self, x, mask, index):
-        return x if index == len(self.blocks) else self.run(self.blocks[index](x, mask), mask, index + 1)
-
-
-class EncoderInDict(answers.Encoder):
-    """Has blocks in an nn.ModuleDict, with numbers as names."""
-
-    def __init__(self, depth, width, num_heads, hidden_width, dropout=0.0):
-        super().__init__(0, width, num_heads, hidden_width)
-        blocks = {str(index): answers.EncoderBlock(width, num_heads, hidden_width, dropout) for index in range(depth)}
-        self.blocks = nn.ModuleDict(blocks)
-
-    def forward(self, x, mask=None):
-        for block in self.blocks.values():
-            x = block(x, mask)
-        return self.norm(x)
 
 
 # -------------------------------------------------------------------------------------------------------------- repair
@@ -453,7 +420,6 @@ RIGHT_ANSWERS = {
     "FeedForward": {
         "answer": answers.FeedForward,
         "in a sequence": FeedForwardInSequence,
-        "a sequence with names": FeedForwardWithNames,
         "erf": feed_like(feed_through_erf),
         "tanh approximation": feed_like(feed_through_tanh),
         "einsum, cdf, own dropout": feed_like(feed_by_einsum),
@@ -477,8 +443,7 @@ RIGHT_ANSWERS = {
         "deep copies, drawn again": EncoderOfDeepcopies,
         "nn.Sequential": EncoderInSequence,
         "appended": EncoderByAppend,
-        "N(0, 0.02²), recursive": EncoderWithNormOfTorch,
-        "nn.ModuleDict": EncoderInDict,
+        "N(0, 0.02²)": EncoderWithNormOfTorch,
         "oracle": oracles.Encoder,
     },
     "repair": {

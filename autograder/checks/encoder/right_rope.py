@@ -63,22 +63,6 @@ def rope_written_into(x, positions, base=10_000.0):
     return result
 
 
-def rope_by_lengths(x, positions, base=10_000.0):
-    """Add the angle of the rotation to the angle of each point."""
-    refuse_odd(x)
-    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
-    length, angle = torch.hypot(first, second), torch.atan2(second, first) + angles_of(x, positions, base)
-    return torch.stack([length * angle.cos(), length * angle.sin()], dim=-1).flatten(-2)
-
-
-def rope_by_generators(x, positions, base=10_000.0):
-    """Use the exponential of a matrix that rotates by 90 degrees."""
-    refuse_odd(x)
-    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
-    turns = torch.matrix_exp(angles_of(x, positions, base)[..., None, None] * quarter)
-    return (turns @ x.unflatten(-1, (-1, 2)).unsqueeze(-1)).flatten(-3)
-
-
 ROPE = {
     "answer": answers.rope,
     "complex numbers": rope_by_complex_numbers,
@@ -86,7 +70,5 @@ ROPE = {
     "neighbours": rope_by_neighbours,
     "matrices, einsum": rope_by_matrices,
     "pair by pair": rope_written_into,
-    "lengths and angles": rope_by_lengths,
-    "matrix exponential": rope_by_generators,
     "oracle": oracles.rope,
 }
