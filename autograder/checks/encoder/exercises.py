@@ -13,11 +13,10 @@ from autograder.checks.encoder.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import encoder as answers
 
-judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+judged = partial(ExerciseInTorch, names=(), answers=answers, known=MISTAKES)
 
 LAYER_NORM = judged(
     name="LayerNorm",
-    names=(),
     oracle=stand_ins.LayerNorm,
     stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
     visible=cases.layer_norm_visible,
@@ -27,7 +26,6 @@ LAYER_NORM = judged(
 
 FEED_FORWARD = judged(
     name="FeedForward",
-    names=(),
     oracle=stand_ins.FeedForward,
     stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
     visible=cases.feed_forward_visible,
@@ -37,7 +35,6 @@ FEED_FORWARD = judged(
 
 ENCODER_BLOCK = judged(
     name="EncoderBlock",
-    names=(),
     oracle=stand_ins.EncoderBlock,
     stages={
         "values": cases.block_values,
@@ -53,7 +50,6 @@ ENCODER_BLOCK = judged(
 
 ENCODER = judged(
     name="Encoder",
-    names=(),
     oracle=oracles.Encoder,
     stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
     visible=cases.encoder_visible,
@@ -68,7 +64,6 @@ ENCODER = judged(
 
 REPAIR = judged(
     name="repair",
-    names=(),
     oracle=oracles.repair,
     stages={what: cases.repair(what) for what in ("block", "tokens", "activations", "gradients", "loss")},
     visible=cases.repair_visible,
@@ -80,7 +75,6 @@ REPAIR = judged(
 
 ROPE = judged(
     name="rope",
-    names=(),
     oracle=oracles.rope,
     stages={"values": cases.rope_values, "axes": cases.rope_axes},
     visible=cases.rope_visible,

@@ -54,67 +54,37 @@ def sizes_of_embedding(image_size, patch_size, channels, width):
     return {"image_size": image_size, "patch_size": patch_size, "channels": channels, "width": width}
 
 
+def embedding_case(name, rng, what, shape, sizes, seed, *mistake):
+    return Case(name, (what, rng.normal(size=shape), sizes_of_embedding(*sizes), seed), *mistake)
+
+
 def embedding_value_cases(rng):
     return [
-        Case(
-            "as many patches as components",
-            ("output", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 1),
-        ),
-        Case(
-            "3 channels, patches of 4×4",
-            ("output", rng.normal(size=(2, 3, 12, 12)), sizes_of_embedding(12, 4, 3, 5), 2),
-        ),
-        Case("patches of 2×2", ("output", rng.normal(size=(5, 2, 6, 6)), sizes_of_embedding(6, 2, 2, 7), 3)),
-        Case("the image is one patch", ("output", rng.normal(size=(2, 3, 4, 4)), sizes_of_embedding(4, 4, 3, 5), 6)),
-        Case(
-            "a width divisible by the number of channels",
-            ("output", rng.normal(size=(3, 2, 4, 4)), sizes_of_embedding(4, 2, 2, 6), 7),
-        ),
+        embedding_case("as many patches as components", rng, "output", (3, 1, 4, 4), (4, 2, 1, 4), 1),
+        embedding_case("3 channels, patches of 4×4", rng, "output", (2, 3, 12, 12), (12, 4, 3, 5), 2),
+        embedding_case("patches of 2×2", rng, "output", (5, 2, 6, 6), (6, 2, 2, 7), 3),
+        embedding_case("the image is one patch", rng, "output", (2, 3, 4, 4), (4, 4, 3, 5), 6),
+        embedding_case("a width divisible by the number of channels", rng, "output", (3, 2, 4, 4), (4, 2, 2, 6), 7),
     ]
 
 
 def embedding_learning_cases(rng):
     return [
-        Case(
-            "as many patches as components",
-            ("learning", rng.normal(size=(3, 1, 4, 4)), sizes_of_embedding(4, 2, 1, 4), 4),
-        ),
-        Case(
-            "gradients and learned parameters",
-            ("learning", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 2, 3, 5), 5),
-        ),
-        Case("parameters", ("parts", rng.normal(size=(2, 3, 6, 6)), sizes_of_embedding(6, 3, 2, 5), 5)),
+        embedding_case("as many patches as components", rng, "learning", (3, 1, 4, 4), (4, 2, 1, 4), 4),
+        embedding_case("gradients and learned parameters", rng, "learning", (2, 3, 6, 6), (6, 2, 3, 5), 5),
+        embedding_case("parameters", rng, "parts", (2, 3, 6, 6), (6, 3, 2, 5), 5),
     ]
 
 
 def embedding_edge_cases(rng):
+    sizes = 12, 4, 1, 5
     return [
-        Case(
-            "patches that do not tile",
-            ("output", rng.normal(size=(2, 1, 7, 7)), sizes_of_embedding(7, 3, 1, 5), 7),
-            "M123",
-        ),
-        Case(
-            "images of another size",
-            ("output", rng.normal(size=(2, 1, 8, 8)), sizes_of_embedding(12, 4, 1, 5), 8),
-            "M123",
-        ),
-        Case(
-            "images of another width",
-            ("output", rng.normal(size=(2, 1, 12, 8)), sizes_of_embedding(12, 4, 1, 5), 8),
-            "M123",
-        ),
-        Case(
-            "images of another height",
-            ("output", rng.normal(size=(2, 1, 8, 12)), sizes_of_embedding(12, 4, 1, 5), 8),
-            "M123",
-        ),
-        Case(
-            "images of as many pixels",
-            ("output", rng.normal(size=(2, 1, 4, 36)), sizes_of_embedding(12, 4, 1, 5), 8),
-            "M123",
-        ),
-        Case("images of the right size", ("runs", rng.normal(size=(2, 1, 12, 12)), sizes_of_embedding(12, 4, 1, 5), 8)),
+        embedding_case("patches that do not tile", rng, "output", (2, 1, 7, 7), (7, 3, 1, 5), 7, "M123"),
+        embedding_case("images of another size", rng, "output", (2, 1, 8, 8), sizes, 8, "M123"),
+        embedding_case("images of another width", rng, "output", (2, 1, 12, 8), sizes, 8, "M123"),
+        embedding_case("images of another height", rng, "output", (2, 1, 8, 12), sizes, 8, "M123"),
+        embedding_case("images of as many pixels", rng, "output", (2, 1, 4, 36), sizes, 8, "M123"),
+        embedding_case("images of the right size", rng, "runs", (2, 1, 12, 12), sizes, 8),
     ]
 
 

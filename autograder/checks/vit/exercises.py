@@ -10,11 +10,10 @@ from autograder.checks.vit.mistakes import MISTAKES
 from autograder.judge.exercise import ExerciseInTorch, checker
 from solutions import vit as answers
 
-judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+judged = partial(ExerciseInTorch, names=(), answers=answers, known=MISTAKES)
 
 PATCHIFY = judged(
     name="patchify",
-    names=(),
     oracle=stand_ins.patchify,
     stages={
         "values": cases.patchify_one_channel_cases,
@@ -28,7 +27,6 @@ PATCHIFY = judged(
 
 PATCH_EMBEDDING = judged(
     name="PatchEmbedding",
-    names=(),
     oracle=stand_ins.PatchEmbedding,
     stages={
         "values": cases.embedding_value_cases,
@@ -43,7 +41,6 @@ PATCH_EMBEDDING = judged(
 
 VIT = judged(
     name="ViT",
-    names=(),
     oracle=oracles.TorchvisionViT,
     stages={
         "parts": cases.vit_part_cases,
@@ -61,7 +58,6 @@ VIT = judged(
 
 TRAIN_EPOCH = judged(
     name="train_epoch",
-    names=(),
     oracle=oracles.oracle_train_epoch,
     stages={"steps": cases.train_step_cases, "means": cases.train_mean_cases},
     visible=cases.train_visible_cases,
@@ -72,7 +68,6 @@ TRAIN_EPOCH = judged(
 
 EVALUATE = judged(
     name="evaluate",
-    names=(),
     oracle=oracles.oracle_evaluate,
     stages={"means": cases.evaluate_mean_cases, "unchanged": cases.evaluate_unchanged_cases},
     visible=cases.evaluate_visible_cases,
@@ -83,7 +78,6 @@ EVALUATE = judged(
 
 ROLLOUT = judged(
     name="attention_rollout",
-    names=(),
     oracle=oracles.oracle_rollout,
     stages={
         "one_block": cases.rollout_one_block_cases,
