@@ -192,15 +192,6 @@ MISTAKES = (
         variant("EncoderBlock", "x = x + ", "y = x + ", SECOND, "self.norm_feed_forward(y)"),
         # The network's result is added to the result of norm_attention.
         variant("EncoderBlock", "x = x + ", "y, x = self.norm_attention(x), x + ", "return x + ", "return y + "),
-        variant(
-            "EncoderBlock",
-            "x = x + ",
-            "y = self.norm_attention(x) + ",
-            "return x + ",
-            "return self.norm_attention(x) + ",
-            SECOND,
-            "self.norm_feed_forward(y)",
-        ),
         variant("EncoderBlock", "x = x + ", "y = self.norm_attention(x) + ", SECOND, "self.norm_feed_forward(y)"),
     ),
     Mistake(
@@ -307,13 +298,6 @@ MISTAKES = (
         variant("LayerNorm", "self.scale * centred", "self.scale.data * centred", "+ self.shift", "+ self.shift.data"),
         variant("FeedForward", "self.expand(x)", "self.expand(x.detach())"),
         variant("FeedForward", "F.gelu(self.expand(x))", "F.gelu(self.expand(x)).detach()"),
-        variant(
-            "FeedForward",
-            "self.expand(x)",
-            "F.linear(x, self.expand.weight.data, self.expand.bias.data)",
-            "self.contract(self.dropout(hidden))",
-            "F.linear(self.dropout(hidden), self.contract.weight.data, self.contract.bias.data)",
-        ),
         variant("EncoderBlock", ATTENTION, f"{ATTENTION}.detach()"),
         variant("EncoderBlock", NET, f"{NET}.detach()"),
         variant("EncoderBlock", "x = x + ", "x = x.detach() + "),

@@ -87,13 +87,6 @@ MISTAKES = (
             "images.reshape(len(images), -1, images.shape[1] * patch_size**2)"
             "[:, : max(1, rows.shape[2] * rows.shape[4] * 3 // 4)]",
         ),
-        variant(
-            EMBEDDING,
-            "return ",
-            "patch_size = self.projection.stride[0]\n"
-            "        images = images[:, :, : max(patch_size, self.image_size - patch_size)]\n"
-            "        return ",
-        ),
     ),
     Mistake(
         "M44",
@@ -107,15 +100,6 @@ MISTAKES = (
             "images.unfold(2, patch_size, patch_size).unfold(3, patch_size, patch_size)",
             PATCHES,
             "rows.reshape(len(images), -1, images.shape[1] * patch_size**2)",
-        ),
-        variant(
-            EMBEDDING,
-            "return ",
-            "patch_size = self.projection.stride[0]\n"
-            "        patches = images.reshape(len(images), -1, images.shape[1], patch_size, patch_size)  # (B, N, C, P, P)\n"
-            "        rows = patches.unflatten(1, (self.image_size // patch_size, -1))  # (B, rows, columns, C, P, P)\n"
-            "        images = rows.permute(0, 3, 1, 4, 2, 5).reshape(images.shape)\n"
-            "        return ",
         ),
     ),
     Mistake(
@@ -401,10 +385,6 @@ MISTAKES = (
         "Your model has a step that the specification does not have. Is it a norm, an activation, a factor or a "
         "residual? The encoder already ends with its own norm.",
         variant(EMBEDDING, AFTER_TOKENS, ".relu()"),
-        variant(EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.gelu(tokens)"),
-        variant(
-            EMBEDDING, "return ", "tokens = ", AFTER_TOKENS, "\n        return F.layer_norm(tokens, tokens.shape[-1:])"
-        ),
         variant(EMBEDDING, AFTER_TOKENS, " * self.projection.out_channels**0.5"),
         variant(
             EMBEDDING,
@@ -580,20 +560,6 @@ MISTAKES = (
             "            loss_sum += loss.detach() * len(labels)",
         ),
         variant("evaluate", "scores = model(images)", "model.zero_grad()\n            scores = model(images)"),
-        # The answer takes an optimizer's step itself.
-        variant(
-            "evaluate",
-            NO_GRAPH,
-            "if True:",
-            f"loss_sum += {SUMMED}",
-            "loss = F.cross_entropy(scores, labels)\n"
-            "            parameters = list(model.parameters())\n"
-            "            gradients = torch.autograd.grad(loss, parameters)\n"
-            "            with torch.no_grad():\n"
-            "                for parameter, gradient in zip(parameters, gradients):\n"
-            "                    parameter -= 0.1 * gradient\n"
-            "            loss_sum += loss.detach() * len(labels)",
-        ),
     ),
     Mistake(
         "M146",
