@@ -148,23 +148,6 @@ def embed_by_einsum(module, images):
     return tokens.flatten(1, 2)
 
 
-class EmbeddingInSequence(nn.Sequential):
-    """An nn.Sequential whose first part is the projection."""
-
-    def __init__(self, *, image_size, patch_size, channels, width):
-        super().__init__()
-        if image_size % patch_size:
-            raise ValueError("the patches do not tile the image")
-        self.shape = (channels, image_size, image_size)
-        self.add_module("projection", nn.Conv2d(channels, width, patch_size, patch_size))
-        self.add_module("flatten", nn.Flatten(2))
-
-    def forward(self, images):
-        if images.shape[1:] != self.shape:
-            raise ValueError("images of another size")
-        return super().forward(images).transpose(-1, -2)
-
-
 class EmbeddingOfTimm(answers.PatchEmbedding):
     """Has sizes with defaults, truncated normal weights and an nn.Identity for the norm, as timm's PatchEmbed."""
 
@@ -222,7 +205,6 @@ PATCH_EMBEDDING = {
             + module.projection.bias
         )
     ),
-    "nn.Sequential": EmbeddingInSequence,
     "timm": EmbeddingOfTimm,
     "Hugging Face": embed_like(embed_as_hugging_face),
     "oracle": stand_ins.PatchEmbedding,
@@ -345,20 +327,6 @@ def start_as_timm(part):
         nn.init.zeros_(part.bias)
 
 
-class ViTByRegisterParameter(answers.ViT):
-    """Registers its parameters by name with other initial values, and has an additional buffer."""
-
-    def __init__(self, **sizes):
-        super().__init__(**sizes)
-        shapes = self.class_token.shape, self.position_embedding.shape
-        del self.class_token, self.position_embedding
-        self.register_parameter(
-            "position_embedding", nn.Parameter(nn.init.trunc_normal_(torch.empty(shapes[1]), std=0.02))
-        )
-        self.register_parameter("class_token", nn.Parameter(nn.init.normal_(torch.empty(shapes[0]))))
-        self.register_buffer("mean", torch.tensor(0.1307), persistent=False)
-
-
 class ViTWithOwnTypes(answers.ViT):
     """Accepts sizes without names too, and casts the images."""
 
@@ -385,7 +353,6 @@ VIT = {
     "functions": vit_like(vit_by_functions),
     "timm": vit_like(vit_with_methods, start_as_timm),
     "GPT-2's weights": vit_like(vit_of_lucidrains, start_as_gpt_2),
-    "register_parameter": ViTByRegisterParameter,
     "with labels": ViTWithOwnTypes,
     "oracle": oracles.TorchvisionViT,
 }
