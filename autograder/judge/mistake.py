@@ -47,6 +47,11 @@ def variants(exercises: str | tuple[str, ...], old: str, *new: str) -> list[Vari
     return [variant(exercises, old, words) for words in new]
 
 
+def all_and_each(exercises: str | tuple[str, ...], *changes: tuple[str, str]) -> list[Variant]:
+    """Describe a variant with all of these changes, and a variant with each of them alone; exercises as in `variant`."""
+    return [variant(exercises, *itertools.chain(*some)) for some in (changes, *((change,) for change in changes))]
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A mistake that the checks can name.

@@ -11,7 +11,7 @@ from autograder.imports import ROOT
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of, right_answers_of
 from autograder.judge.kill_matrix import NUMBERS, symptom_of
-from autograder.judge.mistake import Mistake, changed_answer, changed_lines, variant, variants_of
+from autograder.judge.mistake import Mistake, all_and_each, changed_answer, changed_lines, variant, variants_of
 
 ANSWERS = '''"""Answers."""
 
@@ -111,6 +111,12 @@ def test_a_mistake_is_said_whole_or_not_at_all() -> None:
         variant("answer", "a", "b", "c")
     with pytest.raises(ValueError, match="expected pairs of words"):
         variant("answer")
+
+
+def test_all_and_each_makes_every_change_also_alone() -> None:
+    """Do two changes make three variants: both, and each alone?"""
+    both = variant("f", "a", "b", "c", "d")
+    assert all_and_each("f", ("a", "b"), ("c", "d")) == [both, variant("f", "a", "b"), variant("f", "c", "d")]
 
 
 def test_ways_are_counted_by_exercise() -> None:

@@ -1,6 +1,6 @@
 """The known mistakes of assignment 5_debugging: what is wrong with a test, and the faults of the programs."""
 
-from autograder.judge.mistake import Mistake, variant, variants
+from autograder.judge.mistake import Mistake, all_and_each, variant, variants
 
 ABOUT = "Programs to fix, and tests of attention"  # the heading of these mistakes in the book
 
@@ -100,15 +100,11 @@ MISTAKES = (
         "all images of a batch share one mean, or one deviation",
         "An image changes when another image joins the batch. Over which axes do you take the mean and the standard "
         "deviation?",
-        variant(
+        *all_and_each(
             "standardise_images",
-            "images.mean(dim=(1, 2), keepdim=True)",
-            "images.mean()",
-            "centred.square().mean(dim=(1, 2), keepdim=True)",
-            "centred.square().mean()",
+            ("images.mean(dim=(1, 2), keepdim=True)", "images.mean()"),
+            ("centred.square().mean(dim=(1, 2), keepdim=True)", "centred.square().mean()"),
         ),
-        variant("standardise_images", "images.mean(dim=(1, 2), keepdim=True)", "images.mean()"),
-        variant("standardise_images", "centred.square().mean(dim=(1, 2), keepdim=True)", "centred.square().mean()"),
     ),
     Mistake(
         "M52",

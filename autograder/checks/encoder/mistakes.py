@@ -1,6 +1,6 @@
 """The known mistakes of assignment 3_encoder. Each replaces some words (pieces of code) of the answer by others."""
 
-from autograder.judge.mistake import Mistake, variant, variants
+from autograder.judge.mistake import Mistake, all_and_each, variant, variants
 
 ABOUT = "Encoder blocks"  # the heading of these mistakes in the book
 PARTS = ("FeedForward", "EncoderBlock")  # in both, the last line of __init__ makes the dropout
@@ -92,12 +92,12 @@ MISTAKES = (
         "the norm is missing",
         "A sub-layer reads the stream without a norm. Do attention and the feed-forward network each read the output "
         "of their own norm?",
-        variant("EncoderBlock", FIRST, "x", SECOND, "x"),
-        variant("EncoderBlock", FIRST, "x"),
-        variant("EncoderBlock", SECOND, "x"),
-        variant("EncoderBlock", *norms("nn.Identity()")),
-        variant("EncoderBlock", FIRST_NORM, "norm_attention = nn.Identity()"),
-        variant("EncoderBlock", SECOND_NORM, "norm_feed_forward = nn.Identity()"),
+        *all_and_each("EncoderBlock", (FIRST, "x"), (SECOND, "x")),
+        *all_and_each(
+            "EncoderBlock",
+            (FIRST_NORM, "norm_attention = nn.Identity()"),
+            (SECOND_NORM, "norm_feed_forward = nn.Identity()"),
+        ),
         *variants("repair", NORMS, "nn.Identity(), nn.Identity()", "nn.LayerNorm(width), nn.Identity()"),
         variant("repair", NORMS, "nn.Identity(), nn.LayerNorm(width)"),
     ),
@@ -146,14 +146,10 @@ MISTAKES = (
         "another variance when eps is large or the width is small",
         "Your deviation is wrong if the width is small, or eps is large. Is the variance the mean of the squares "
         "(unbiased=False)? If there is an eps, do you compute √(variance + eps)?",
-        variant("LayerNorm", ROOT, "(variance.sqrt() + self.eps)"),
-        variant("LayerNorm", VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
-        variant(
+        *all_and_each(
             "LayerNorm",
-            VARIANCE,
-            "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)",
-            ROOT,
-            "(variance.sqrt() + self.eps)",
+            (ROOT, "(variance.sqrt() + self.eps)"),
+            (VARIANCE, "centred.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
         ),
     ),
     Mistake(
@@ -161,13 +157,9 @@ MISTAKES = (
         "the norm does not have its own scale and shift for each component",
         "Each component has its own learned scale and shift. Is each of the two an nn.Parameter of D numbers, and do "
         "you use both?",
-        variant("LayerNorm", SCALE, "1.0", SHIFT, "0.0"),
-        variant("LayerNorm", SCALE, "1.0"),
-        variant("LayerNorm", SHIFT, "0.0"),
+        *all_and_each("LayerNorm", (SCALE, "1.0"), (SHIFT, "0.0")),
         variant("LayerNorm", "torch.ones(width)", "torch.ones(1)", "torch.zeros(width)", "torch.zeros(1)"),
-        variant("LayerNorm", "self.scale * centred", "centred", " + self.shift", ""),
-        variant("LayerNorm", " + self.shift", ""),
-        variant("LayerNorm", "self.scale * centred", "centred"),
+        *all_and_each("LayerNorm", (" + self.shift", ""), ("self.scale * centred", "centred")),
         variant("EncoderBlock", *norms("nn.LayerNorm(width, elementwise_affine=False)")),
         variant("Encoder", "LayerNorm(width)", "nn.LayerNorm(width, elementwise_affine=False)"),
     ),
@@ -176,18 +168,12 @@ MISTAKES = (
         "a residual connection is missing, or starts from the normalised input",
         "The output of each sub-layer is added to x, the input before the norm. Is there x + … around both sub-layers, "
         "with x itself?",
-        variant("EncoderBlock", "x = x + ", "x = "),
-        variant("EncoderBlock", "return x + ", "return "),
-        variant("EncoderBlock", "x = x + ", "x = ", "return x + ", "return "),
-        variant(
+        *all_and_each("EncoderBlock", ("x = x + ", "x = "), ("return x + ", "return ")),
+        *all_and_each(
             "EncoderBlock",
-            "x = x + ",
-            "x = self.norm_attention(x) + ",
-            "return x + ",
-            "return self.norm_feed_forward(x) + ",
+            ("x = x + ", "x = self.norm_attention(x) + "),
+            ("return x + ", "return self.norm_feed_forward(x) + "),
         ),
-        variant("EncoderBlock", "x = x + ", "x = self.norm_attention(x) + "),
-        variant("EncoderBlock", "return x + ", "return self.norm_feed_forward(x) + "),
         # The network reads the sum after attention, and its result is added to the block's own input.
         variant("EncoderBlock", "x = x + ", "y = x + ", SECOND, "self.norm_feed_forward(y)"),
         # The network's result is added to the result of norm_attention.
@@ -248,15 +234,11 @@ MISTAKES = (
     Mistake("M71", variant(BLOCKS, ", mask)", ")")),
     Mistake(
         "M83",
-        variant(
+        *all_and_each(
             "FeedForward",
-            EXPAND,
-            "nn.Linear(width, hidden_width, bias=False)",
-            CONTRACT,
-            "nn.Linear(hidden_width, width, bias=False)",
+            (EXPAND, "nn.Linear(width, hidden_width, bias=False)"),
+            (CONTRACT, "nn.Linear(hidden_width, width, bias=False)"),
         ),
-        variant("FeedForward", EXPAND, "nn.Linear(width, hidden_width, bias=False)"),
-        variant("FeedForward", CONTRACT, "nn.Linear(hidden_width, width, bias=False)"),
     ),
     Mistake(
         "M90",
@@ -291,18 +273,14 @@ MISTAKES = (
         "M93",
         "a gradient is cut off",
         "The output is right, but a part of the gradient is missing. Do you use .detach(), .data or no_grad?",
-        variant("LayerNorm", "x.mean(", "x.detach().mean("),
-        variant("LayerNorm", "centred.square()", "centred.detach().square()"),
-        variant("LayerNorm", "x.mean(", "x.detach().mean(", "centred.square()", "centred.detach().square()"),
+        *all_and_each("LayerNorm", ("x.mean(", "x.detach().mean("), ("centred.square()", "centred.detach().square()")),
         variant("LayerNorm", "centred = ", "x = x.detach()\n        centred = "),
         variant("LayerNorm", "self.scale * centred", "self.scale.data * centred", "+ self.shift", "+ self.shift.data"),
         variant("FeedForward", "self.expand(x)", "self.expand(x.detach())"),
         variant("FeedForward", "F.gelu(self.expand(x))", "F.gelu(self.expand(x)).detach()"),
         variant("EncoderBlock", ATTENTION, f"{ATTENTION}.detach()"),
         variant("EncoderBlock", NET, f"{NET}.detach()"),
-        variant("EncoderBlock", "x = x + ", "x = x.detach() + "),
-        variant("EncoderBlock", "return x + ", "return x.detach() + "),
-        variant("EncoderBlock", "x = x + ", "x = x.detach() + ", "return x + ", "return x.detach() + "),
+        *all_and_each("EncoderBlock", ("x = x + ", "x = x.detach() + "), ("return x + ", "return x.detach() + ")),
         variant("EncoderBlock", "x = x + ", "x = x.detach()\n        x = x + "),
         variant("Encoder", "block(x, mask)", "block(x, mask).detach()"),
         variant("Encoder", LOOP, f"x = x.detach()\n        {LOOP}"),
@@ -477,11 +455,11 @@ MISTAKES = (
         "M111",
         "the mean of another row is subtracted",
         "You subtract from each number the mean of another row. Does your mean keep its axis (keepdim=True)?",
-        variant("LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
-        variant(
-            "LayerNorm", "x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)", VARIANCE, "x.var(dim=-1, unbiased=False)"
+        *all_and_each(
+            "LayerNorm",
+            ("x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1)"),
+            (VARIANCE, "x.var(dim=-1, unbiased=False)"),
         ),
-        variant("LayerNorm", VARIANCE, "x.var(dim=-1, unbiased=False)"),
     ),
     Mistake(
         "M112",

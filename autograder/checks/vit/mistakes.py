@@ -1,6 +1,6 @@
 """The known mistakes of assignment 4_vit. Each replaces some words (pieces of code) of `solutions/vit.py` by others."""
 
-from autograder.judge.mistake import Mistake, variant, variants
+from autograder.judge.mistake import Mistake, all_and_each, variant, variants
 
 ABOUT = "Patches, the Vision Transformer and its training"  # the heading of these mistakes in the book
 LOOPS = ("train_epoch", "evaluate")
@@ -182,9 +182,9 @@ MISTAKES = (
         "class token or positions do not learn",
         "An optimizer does not find your class token or your positions. Is each an nn.Parameter that you make in "
         "__init__? Do you use the parameter itself, not its .data?",
-        variant("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)"),
-        variant("ViT", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
-        variant("ViT", CLASS_TOKEN, "torch.zeros(1, 1, width)", POSITIONS, "torch.zeros(1, 1 + patches, width)"),
+        *all_and_each(
+            "ViT", (CLASS_TOKEN, "torch.zeros(1, 1, width)"), (POSITIONS, "torch.zeros(1, 1 + patches, width)")
+        ),
         variant("ViT", CLASS_TOKEN, "nn.Parameter(torch.zeros(1, 1, width), requires_grad=False)"),
         variant("ViT", POSITIONS, "nn.Parameter(torch.zeros(1, 1 + patches, width), requires_grad=False)"),
         variant("ViT", "self.class_token.expand", "self.class_token.detach().expand"),
@@ -290,14 +290,10 @@ MISTAKES = (
         "An image that patches do not tile, or an image of another size, raised no error. Where do you raise a "
         "ValueError?",
         variant("patchify", REFUSED, "images = F.pad(images, (0, -width % patch_size, 0, -height % patch_size))"),
-        variant(EMBEDDING, "image_size % patch_size", "False"),
-        variant(EMBEDDING, "images.shape[-2:] != (self.image_size, self.image_size)", "False"),
-        variant(
+        *all_and_each(
             EMBEDDING,
-            "image_size % patch_size",
-            "False",
-            "images.shape[-2:] != (self.image_size, self.image_size)",
-            "False",
+            ("image_size % patch_size", "False"),
+            ("images.shape[-2:] != (self.image_size, self.image_size)", "False"),
         ),
     ),
     Mistake(
