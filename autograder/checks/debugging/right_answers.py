@@ -74,38 +74,6 @@ def pooled_by_exponentials(tokens, query, exists):
     return (weights[..., None] * tokens).sum(1) / weights.sum(1, keepdim=True)
 
 
-def clipped_in_two_steps(model, batches, optimizer, longest):
-    """Compute the norm and then clip, as PyTorch does since 2.6; average with NumPy."""
-    model.train()
-    losses, counts, parameters = [], [], list(model.parameters())
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters])
-        nn.utils.clip_grads_with_norm_(parameters, longest, norm)
-        optimizer.step()
-        losses.append(loss.item())
-        counts.append(len(y))
-    return np.average(losses, weights=counts)
-
-
-class StackInADict(nn.Module):
-    """Keeps its layers by number, in an nn.ModuleDict."""
-
-    def __init__(self, *, inputs, width, depth, classes):
-        super().__init__()
-        self.embedding = nn.Linear(inputs, width)
-        self.layers = nn.ModuleDict({str(number): nn.Linear(width, width) for number in range(depth)})
-        self.head = nn.Linear(width, classes)
-
-    def forward(self, x):
-        x = self.embedding(x)
-        for layer in self.layers.values():
-            x = torch.add(x, nn.GELU()(layer(x)))
-        return self.head(x)
-
-
 class HeadWithAModule(programs.DroppingHead):
     """Has the layer in its attribute `dropout`, instead of the share."""
 
@@ -136,8 +104,8 @@ def pooled_with_a_number(tokens, query, exists):
 
 
 PROGRAMS = {
-    "train_clipped": {"by hand": train_clipped_by_hand, "in two steps": clipped_in_two_steps},
-    "ResidualStack": {"registered by hand": StackByAppend, "nn.ModuleDict": StackInADict},
+    "train_clipped": {"by hand": train_clipped_by_hand},
+    "ResidualStack": {"registered by hand": StackByAppend},
     "DroppingHead": {"by mode": HeadByMode, "nn.Dropout": HeadWithAModule},
     "standardise_images": {
         "std": standardised_by_std,
