@@ -78,13 +78,13 @@ def kill_matrix(assignment: str, stem: str, seed: int, progress: Progress = lamb
     Raises:
         ValueError: a mistake names an exercise that does not exist.
     """
-    known = exercises_of(stem)
+    known = catalogue.checks_of(stem).EXERCISES
     for mistake in catalogue.mistakes_of(stem):
         for name in {name for variant in mistake.variants for name in variant.exercises} - known.keys():
             known_names = ", ".join(sorted(known))
             raise ValueError(f"{mistake.name}: no exercise is called {name!r}. The exercises are: {known_names}")
     matrix = Matrix(assignment, stem, seed, [], [])
-    exercises = known.values()
+    exercises = exercises_of(stem).values()
     functions = [(e, matrix.mutants, name, function) for e in exercises for name, function in e.mistakes().items()]
     right = right_answers_of(stem)
     functions += [(e, matrix.correct, name, function) for e in exercises for name, function in right[e.name].items()]
