@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageOps
@@ -76,9 +75,6 @@ class Data:
         text += (
             f"{len(self.validation):,} for validation, {len(self.test):,} for the test, of {height} × {width} pixels."
         )
-        validated = {*self.validation.labels.tolist()}
-        if missing := [name for label, name in enumerate(self.classes) if label not in validated]:
-            text += f" None of the images for validation is of {', '.join(missing)}."
         if self.left_out:
             text += f" Left out because they are not images: {len(self.left_out)}, such as {self.left_out[0]}."
         return text
@@ -132,60 +128,44 @@ def load_cifar10() -> Data:
     return Data("CIFAR-10", training, validation, test, classes, settings, _numbers(mean), _numbers(std))
 
 
-def load_folder(root: Path, size: int = 32, device: torch.device | str = "cpu") -> Data:
+def load_folder(root: Path, size: int = 32) -> Data:
     """Load images of any size from `root/train/CLASS/` and `root/test/CLASS/`. A tenth of train is for validation.
 
     Args:
         root: The folder.
         size: Pixels of a side: images are scaled until they fill a square of this size, and cropped to it.
-        device: The device of the run.
 
     Raises:
-        ValueError: The folder has another structure, a class has too few images, files cannot be read as images, or
-            the images do not fit into half of the free memory of the device.
+        ValueError: The folder has another structure, a class has too few images, or a file cannot be read as an image.
     """
-    classes, parts, left_out = _found_in(root)
-    paths = [path for of_part, _ in parts for path in of_part]
-    needed, free = len(paths) * 3 * size * size * 4, _free_memory(torch.device(device))
-    if needed > free / 2:
+    kinds, left_out, found = Image.registered_extensions(), [], {"train": [], "test": []}
+    for part, paths in found.items():
+        for path in sorted(root.glob(f"{part}/*/**/*")):
+            if path.is_file() and not any(name.startswith(OF_SYSTEMS) for name in path.relative_to(root).parts):
+                (paths if path.suffix.lower() in kinds else left_out).append(path)
+    names = [[path.relative_to(root).parts[1] for path in paths] for paths in found.values()]
+    classes, of_test = (sorted({*each}) for each in names)
+    if len(classes) < 2 or classes != of_test:
         raise ValueError(
-            f"{len(paths):,} images of {size} × {size} pixels need {needed / 2**30:.1f} GiB, and half of the free memory "
-            f"has {free / 2**31:.1f} GiB: give a smaller --image-size, or fewer images"
+            f"{root} must hold images of the same two or more classes in train/CLASS/ and test/CLASS/, such as 1.jpg; "
+            f"train has {', '.join(classes) or 'none'}, and test has {', '.join(of_test) or 'none'}"
         )
-    images = torch.stack(list(read_images(paths, size))).split([len(labels) for _, labels in parts])
-    mean, std = _statistics(images[0][:1000] / 255)
-    splits = [Split((some / 255 - mean) / std, labels, len(classes)) for some, (_, labels) in zip(images, parts)]
+    every, test = (
+        Split(read_images(paths, size), torch.tensor([*map(classes.index, each)]), len(classes))
+        for paths, each in zip(found.values(), names)
+    )
+    held_out = max(1, len(every) // 10)
+    order = torch.randperm(len(every), generator=torch.Generator().manual_seed(0))
+    training, validation = every.part(order[held_out:]), every.part(order[:held_out])
+    if len(training.labels.unique()) < len(classes):
+        raise ValueError(f"{root}/train has too few images: a tenth is for validation, and a class has none left")
+    mean, std = _statistics(training.images[:1000] / 255)
+    splits = [replace(split, images=(split.images / 255 - mean) / std) for split in (training, validation, test)]
     name, settings = root.resolve().name, _settings_of_photographs(size)
     return Data(name, *splits, classes, settings, _numbers(mean), _numbers(std), tuple(left_out))
 
 
-def _found_in(root: Path) -> tuple[list[str], list[tuple[list[Path], Tensor]], list[Path]]:
-    """Return the classes of a folder, the files and labels of training, validation and test, and what is left out."""
-    classes, of_test = classes_of(root / "train"), classes_of(root / "test")
-    lacks = [("train", {*of_test} - {*classes}), ("test", {*classes} - {*of_test})]
-    if lacks := [f"{part} lacks {', '.join(sorted(names))}" for part, names in lacks if names]:
-        raise ValueError(f"{root}/train and {root}/test must have the same classes; {', and '.join(lacks)}")
-    found = {part: [images_of(root / part / name) for name in classes] for part in ("train", "test")}
-    left_out = [path for part in found for _, others in found[part] for path in others]
-    left_out += [
-        path
-        for part in found
-        for path in (root / part).glob("*")
-        if path.is_file() and not path.name.startswith(OF_SYSTEMS)
-    ]
-    paths, labels = _flat(found["train"])
-    order = torch.randperm(len(paths), generator=torch.Generator().manual_seed(0))
-    held_out = max(1, len(paths) // 10)
-    if unseen := {*range(len(classes))} - {*labels[order[held_out:]].tolist()}:
-        few = ", ".join(classes[label] for label in sorted(unseen))
-        raise ValueError(
-            f"{root}/train has too few images of {few}: none is left for training, as a tenth of all is for validation"
-        )
-    parts = [([paths[i] for i in part.tolist()], labels[part]) for part in (order[held_out:], order[:held_out])]
-    return classes, [*parts, _flat(found["test"])], left_out
-
-
-def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -> Data:
+def load_images(name: str, size: int = 32) -> Data:
     """Load mnist, cifar10, digits, or a folder of images by its path.
 
     Raises:
@@ -198,7 +178,7 @@ def load_images(name: str, size: int = 32, device: torch.device | str = "cpu") -
             return known[name]()
         if not root.is_dir():
             raise ValueError(f"{name} is neither a file, a folder nor one of {', '.join(known)}")
-        return load_folder(root, size, device)
+        return load_folder(root, size)
     except PermissionError as error:
         raise ValueError(f"{error.filename} may not be read: its permissions refuse it") from None
     except (OSError, RuntimeError) as error:  # torchvision raises either without a network
@@ -251,78 +231,11 @@ def read_image(path: Path, size: int) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def read_images(paths: list[Path], size: int) -> Iterator[Tensor]:
-    """Read images like `read_image`, in several threads.
-
-    Raises:
-        ValueError: Files cannot be read. There is one error for all of them, after the last file.
-    """
-
-    def tried(path: Path) -> Tensor | ValueError:
-        try:
-            return read_image(path, size)
-        except ValueError as error:
-            return error
-
-    broken = []
+def read_images(paths: list[Path], size: int) -> Tensor:
+    """Read images like `read_image`, in several threads: (B, 3, size, size)."""
     with ThreadPoolExecutor() as pool:
-        for image in track(pool.map(tried, paths), "reading images", len(paths), transient=True):
-            if isinstance(image, ValueError):
-                broken.append(str(image))
-            else:
-                yield image
-    if broken:
-        more = f"\nand {len(broken) - 10} more" if len(broken) > 10 else ""
-        raise ValueError("\n".join(broken[:10]) + more)
-
-
-def classes_of(folder: Path) -> list[str]:
-    """Return the names of the folders of classes.
-
-    Raises:
-        ValueError: There are fewer than two classes.
-    """
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is missing: images are looked for in train/CLASS/ and test/CLASS/")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(OF_SYSTEMS))
-    if len(names) < 2:
-        raise ValueError(f"{folder} must have a folder for each of two or more classes, got {len(names)}")
-    return names
-
-
-def images_of(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the image files below a folder, recognised by their suffixes, and the other files, except OF_SYSTEMS.
-
-    Raises:
-        ValueError: There is no image.
-        OSError: A folder cannot be read.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise error
-
-    kinds, files, seen = Image.registered_extensions(), [], set()
-    for place, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
-        if (real := os.path.realpath(place)) in seen:  # a link to a folder that was read already
-            folders.clear()
-            continue
-        seen.add(real)
-        # Sorted names: if two links lead to one folder, every run uses the same link.
-        folders[:] = sorted(name for name in folders if not name.startswith(OF_SYSTEMS))
-        files += [Path(place, name) for name in names if not name.startswith(OF_SYSTEMS)]
-    files = [path for path in files if path.is_file()]  # without broken links
-    found = sorted(path for path in files if path.suffix.lower() in kinds)
-    if not found:
-        raise ValueError(
-            f"{folder} holds no image, such as 1.jpg or 2.png: give this class some, or remove its folders"
-        )
-    return found, sorted({*files} - {*found})
-
-
-def _flat(found: list[tuple[list[Path], list[Path]]]) -> tuple[list[Path], Tensor]:
-    """Return the images of all classes as one list, and the class of each."""
-    labels = torch.tensor([label for label, (paths, _) in enumerate(found) for _ in paths])
-    return [path for paths, _ in found for path in paths], labels
+        images = pool.map(lambda path: read_image(path, size), paths)
+        return torch.stack([*track(images, "reading images", len(paths), transient=True)])
 
 
 def _numbers(values: Tensor) -> tuple[float, ...]:
@@ -339,7 +252,3 @@ def _settings_of_photographs(size: int) -> dict[str, object]:
     """Return settings for photographs: mirrored at random, and cut into eight rows of eight patches if possible."""
     patch = next(patch for patch in range(max(1, size // 8), size + 1) if size % patch == 0)
     return dict(patch_size=patch, flip=True, rotation=0.0, shift=size / 8)
-
-
-def _free_memory(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available

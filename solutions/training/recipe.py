@@ -217,7 +217,7 @@ def main(
         where = choose_device(device)
         check_can_be_written(weights, record, checkpoint)
         of_text = Path(data).is_file()
-        images = load_text(Path(data), context) if of_text else load_images(data, image_size, where)
+        images = load_text(Path(data), context) if of_text else load_images(data, image_size)
         settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
         settings = change_settings(settings, change or [])
         make_model(settings, images.training)
