@@ -27,7 +27,7 @@ help:
 	@echo "make epub        the book for a reader's device: _build/html/attention-book.epub"
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
-	@echo "make bench-training  the plain recipe and ours side by side, change by change, one epoch, and the estimate for a T4"
+	@echo "make bench-training  the plain recipe and ours side by side, and change by change, one epoch"
 	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, points"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to grade the written answers"
 
@@ -94,7 +94,7 @@ train: setup
 	$(BIN)/python -m solutions.training.experiments long --threads 2
 
 bench-training: setup
-	for name in comparison ablation t4; do $(BIN)/python -m solutions.training.experiments $$name --threads 2 || exit 1; done
+	for name in comparison ablation; do $(BIN)/python -m solutions.training.experiments $$name --threads 2 || exit 1; done
 
 bench-grading: setup
 	$(BIN)/python tests/grade/bench_grading.py

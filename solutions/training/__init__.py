@@ -14,5 +14,4 @@ experiments.py    the recorded experiments, one command for all
 plans.py          what they run
 plain_recipe.py   the recipe that ours is compared with
 wrong_digits.py   what a trained model gets wrong
-t4.py             an estimate of the recipe's speed on a T4
 """

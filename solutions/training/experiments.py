@@ -27,7 +27,6 @@ from solutions.training.plans import Plan, Run
 from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Record, choose_device, place_of, read_records, write_json, write_record
 from solutions.training.settings import Settings
-from solutions.training.t4 import estimate_t4
 from solutions.training.text import load_text
 from solutions.training.wrong_digits import confusion, write_mistakes
 
@@ -211,11 +210,6 @@ def decoder_pages(options: Options) -> None:
     torch.save(model.cpu().half().state_dict(), options.records / "decoder_pages.pt")
 
 
-def t4(options: Options) -> None:
-    """The work of a step, and an estimate of an epoch's time on a T4; it is no measurement."""
-    write_json(options.records / "t4.json", [estimate_t4(replace(Settings(), batch_size=n)) for n in (128, 256, 512)])
-
-
 def digits(options: Options) -> None:
     """The first 500 validation images of MNIST, in digits.npz, so that every build of the book uses the same images."""
     kept = load_images("mnist").validation
@@ -224,8 +218,7 @@ def digits(options: Options) -> None:
 
 
 EXPERIMENTS: dict[str, Callable[[Options], None]] = {
-    each.__name__: each
-    for each in (photographs, comparison, ablation, wrong_attention, long, decoder_pages, t4, digits)
+    each.__name__: each for each in (photographs, comparison, ablation, wrong_attention, long, decoder_pages, digits)
 }
 Name = Enum("Name", {name: name for name in EXPERIMENTS})
 HELP = "\n\n".join([__doc__, *(f"{name}: {each.__doc__}" for name, each in EXPERIMENTS.items())])

@@ -25,7 +25,6 @@ from solutions.training.plans import Run, Size
 from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import read_records
 from solutions.training.settings import Settings
-from solutions.training.t4 import count_step
 from solutions.vit import ViT
 
 CPU = torch.device("cpu")
@@ -379,7 +378,7 @@ def test_long_makes_weights_and_records(command, tmp_path: Path) -> None:
     assert runs[mistakes["seed"]].test_accuracy == confusion.trace() / 23
 
 
-# ---- the plain recipe, and the estimate
+# ---- the plain recipe
 
 
 def test_images_are_those_of_the_splits() -> None:
@@ -401,17 +400,3 @@ def test_plain_recipe_learns() -> None:
         *_, (_, epochs) = runs
     np.testing.assert_allclose(rates, [1e-3, 0.95e-3, 0.9025e-3])
     assert epochs[-1].loss < epochs[0].loss
-
-
-def test_count_of_a_step() -> None:
-    """Are the counted operations 3 times those of the forward pass, minus those that no gradient needs?"""
-    counted = {size: count_step(Settings(batch_size=size)) for size in (4, 8)}
-    # One image forward, two operations for each product: patches, five whole blocks, the last one for the class token.
-    linear, attention = 2 * (192 + 64 + 128 + 128) * 64, 2 * 2 * 17 * 64
-    whole, last = 17 * (linear + attention), 17 * 2 * 128 * 64 + 2 * (64 + 64 + 128 + 128) * 64 + attention
-    forward = 16 * 2 * 49 * 64 + 5 * whole + last + 2 * 64 * 10
-    first = 16 * 2 * 49 * 64  # the pixels need no gradient
-    per_image = (counted[8]["operations"] - counted[4]["operations"]) / 4
-    assert per_image == 3 * forward - first
-    assert counted[8]["launches"] == counted[4]["launches"] > 300
-    assert counted[8]["bytes"] > counted[4]["bytes"]

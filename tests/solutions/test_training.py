@@ -16,6 +16,7 @@ import torch.nn.functional as F
 import typer
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner, Result
 
 from solutions.training import recipe as training
@@ -66,13 +67,19 @@ def random_model() -> ViT:
 
 
 def test_scores_equal_the_models() -> None:
-    """Does the efficient computation give the model's scores, and the same gradient for every parameter?"""
+    """Does the efficient computation give the model's scores and gradients, with a last block for one token?"""
     model, split, gradients = random_model(), draw_split(5), []
     for scores in (model(split.images), scores_of(model, split.images)):
         gradients.append(torch.autograd.grad(F.cross_entropy(scores, split.labels), list(model.parameters())))
     torch.testing.assert_close(scores_of(model, split.images), model(split.images), **CLOSE)
     for (name, _), ours, theirs in zip(model.named_parameters(), *gradients):
         torch.testing.assert_close(ours, theirs, **CLOSE, msg=lambda message, name=name: f"{name}: {message}")
+    with FlopCounterMode(display=False) as counted:
+        scores_of(model, split.images)
+    # Two operations for each product: patches, five whole blocks, the last one for the class token alone, and the head.
+    linear, attention = 2 * (192 + 64 + 128 + 128) * 64, 2 * 2 * 17 * 64
+    last = 17 * 2 * 128 * 64 + 2 * (64 + 64 + 128 + 128) * 64 + attention
+    assert counted.get_total_flops() == 5 * (16 * 2 * 49 * 64 + 5 * 17 * (linear + attention) + last + 2 * 64 * 10)
 
 
 def test_scores_of_some_patches() -> None:
