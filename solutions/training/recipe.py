@@ -13,7 +13,7 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import track
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -25,9 +25,6 @@ from solutions.training.optimizers import make_optimizers
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, place_of, write_record
 from solutions.training.settings import Settings, change_settings
 from solutions.training.text import load_text
-
-COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-COLUMNS += (TextColumn("{task.fields[means]}"),)
 
 
 def train(
@@ -76,26 +73,21 @@ def train(
         if settings.dropout:
             torch.manual_seed(1000 * settings.seed + number)  # a continued run drops the same numbers
         order = torch.randperm(len(training), device=device, generator=generator).split(settings.batch_size)
-        with Progress(*COLUMNS, disable=not show) as bar:
-            epoch = bar.add_task(f"epoch {number} of {settings.epochs}", total=per_epoch, means="")
-            # images (B, C, H, W), labels (B,); of texts (B, N), (B N,)
-            for index, (images, labels) in enumerate(training.batches(order)):
-                step = (number - 1) * per_epoch + index
-                _set_rates(optimizers, peaks, rate_at(step, steps, settings))
-                kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None
-                if settings.shift or settings.rotation or settings.flip:
-                    amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
-                    images = augment(images, **amounts, generator=generator)
-                with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                    scores = scores_of(model, images, kept).flatten(0, -2)  # (number of labels, number of classes)
-                loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
-                _step(loss, model, optimizers, scaler, settings.clip)
-                loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
-                right += (scores.argmax(dim=-1) == labels).sum()
-                seen += len(labels)
-                if show and (index % 25 == 24 or index + 1 == per_epoch):  # reading the values waits for the device
-                    means = f"loss {float(loss_sum) / seen:.4f}  accuracy {int(right) / seen:.2%}"
-                    bar.update(epoch, completed=index + 1, means=means)
+        batches = track(training.batches(order), f"epoch {number} of {settings.epochs}", per_epoch, disable=not show)
+        # images (B, C, H, W), labels (B,); of texts (B, N), (B N,)
+        for step, (images, labels) in enumerate(batches, (number - 1) * per_epoch):
+            _set_rates(optimizers, peaks, rate_at(step, steps, settings))
+            kept = _some_patches(model, settings, generator) if step < settings.dropped_until * steps else None
+            if settings.shift or settings.rotation or settings.flip:
+                amounts = dict(shift=settings.shift, rotation=settings.rotation, flip=settings.flip)
+                images = augment(images, **amounts, generator=generator)
+            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+                scores = scores_of(model, images, kept).flatten(0, -2)  # (number of labels, number of classes)
+            loss = F.cross_entropy(scores.float(), labels, label_smoothing=settings.label_smoothing)
+            _step(loss, model, optimizers, scaler, settings.clip)
+            loss_sum += loss.detach() * len(labels)  # stays on the device: .item() would wait for every step
+            right += (scores.argmax(dim=-1) == labels).sum()
+            seen += len(labels)
         loss, share = float(loss_sum) / seen, int(right) / seen  # waits for the device
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
         curve = [*curve, Epoch(number, seconds, cpu_seconds, loss, share, *loss_and_accuracy(model, validation))]
@@ -224,8 +216,6 @@ def main(
         side = images.training.shape[-1] // settings.patch_size
         patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
         typer.echo(images.in_words() + patches)
-        if patches and side < 4:
-            typer.echo("So few patches leave attention little to do: give --image-size a multiple of 8.")
         options = dict(device=where, checkpoint=checkpoint, show=True)
         for model, curve in train(settings, images.training, images.validation, **options):  # noqa: B007, after the last
             epoch = curve[-1]
