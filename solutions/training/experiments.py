@@ -1,12 +1,11 @@
 """Make a record of book/records/ again: `python -m solutions.training.experiments --help`.
 
-plans.py says what is run. A record is written after each run, and a run's state after each epoch: after an
-interruption, call the same command again to continue.
+plans.py says what is run. A record is written after each run: after an interruption, call the same command again to
+continue with the run that was interrupted.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -45,35 +44,22 @@ class Options:
     image_size: int
     device: torch.device
     records: Path
-    states: Path
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
-def patience_of(settings: Settings) -> int:
-    """Return how many epochs the rule waits for a lower validation loss."""
-    return max(3, settings.epochs // 5)
-
-
-def execute(run: Run, device: torch.device, states: Path) -> tuple[Record, nn.Module]:
-    """Train, measure on the test images, and return the record and the model. Continues an interrupted run.
-
-    Args:
-        run: The run.
-        device: Where to train.
-        states: The folder of the files that keep the run until it is finished.
-    """
+def execute(run: Run, device: torch.device) -> tuple[Record, nn.Module]:
+    """Train, measure on the test images, and return the record and the model."""
     training = run.data.training if run.images is None else draw(run.data.training, run.images)
-    state, parameters = kept_in(states, run)
-    options = dict(device=device, checkpoint=state, show=out.is_terminal)
-    for model, curve in train(run.settings, training, run.data.validation, **options):
+    patience = max(3, run.settings.epochs // 5)
+    for model, curve in train(run.settings, training, run.data.validation, device=device, show=out.is_terminal):
         kept = min(curve, key=lambda epoch: epoch.validation_loss).number if run.stops else len(curve)
         if kept == len(curve):
-            torch.save(model.state_dict(), parameters)
-        if len(curve) - kept >= patience_of(run.settings):
+            parameters = deepcopy(model.state_dict())
+        if len(curve) - kept >= patience:
             break
-    model.load_state_dict(torch.load(parameters, map_location=device, weights_only=True))
+    model.load_state_dict(parameters)
     evidence = *place_of(device), [asdict(epoch) for epoch in curve]
     images = run.data.facts() | dict(training=len(training))
     record = Record(run.name, asdict(run.settings), run.data.name, *evidence, None, None, images, run.group, kept)
@@ -85,13 +71,6 @@ def execute(run: Run, device: torch.device, states: Path) -> tuple[Record, nn.Mo
     return record, model
 
 
-def kept_in(states: Path, run: Run) -> tuple[Path, Path]:
-    """Return the files that keep a run until it is finished: its state, and the parameters of its best epoch."""
-    words = json.dumps([run.data.name, run.images, asdict(run.settings)])
-    stem = hashlib.sha256(words.encode()).hexdigest()[:16]
-    return states / f"{stem}.ckpt", states / f"{stem}.best"
-
-
 def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tuple[Record, nn.Module] | None:
     """Make the runs of a plan that its record lacks, and write the record.
 
@@ -99,13 +78,13 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
         options: The options.
         name: The name of the record's file.
         plan: The plan.
-        again: Make also the runs that the record has, from their kept states.
+        again: Make also the runs that the record has.
 
     Returns:
         The new run with the highest validation accuracy, the first of equal ones, and its model; None if none is new.
 
     Raises:
-        ValueError: The file holds another record, or a kept state belongs to other images.
+        ValueError: The file holds another record.
     """
     path, record, best = options.records / f"{name}.json", None, None
     done = [] if again else read_records(path)
@@ -118,14 +97,12 @@ def run_all(options: Options, name: str, plan: Plan, again: bool = False) -> tup
             (each.group, each.name, each.settings["seed"]) == (run.group, run.name, run.settings.seed) for each in done
         ):
             raise ValueError(f"{path} has {run.name} with other images or settings: name another folder")
-        record, model = execute(run, options.device, options.states)
+        record, model = execute(run, options.device)
         if best is None or record.validation_accuracy > best[0].validation_accuracy:
             best = record, model
         done.append(record)
         if not again:  # else the old record stays until all runs are made
             write_record(path, *done)
-            for file in kept_in(options.states, run):
-                file.unlink(missing_ok=True)  # the record has the run now
         say(len(done), record)
     write_record(path, *done)
     return best
@@ -236,14 +213,13 @@ def main(
     image_size: Annotated[int, typer.Option(min=8, help="Pixels of a side, in a folder: a multiple of 8.")] = 32,
     night: Annotated[bool, typer.Option("--night", help="More images and epochs of photographs.")] = False,
     records: Annotated[Path, typer.Option(help="Where the records go.")] = Path("book/records"),
-    states: Annotated[Path, typer.Option(help="Where unfinished runs are kept.")] = Path("build"),
 ) -> None:
     """Make a record."""
     torch.set_num_threads(threads)
     try:
-        check_can_be_written(records / f"{name.value}.json", states / "run.ckpt")
+        check_can_be_written(records / f"{name.value}.json")
         where = choose_device(device)
-        EXPERIMENTS[name.value](Options(seeds, night, photographs, digits, image_size, where, records, states))
+        EXPERIMENTS[name.value](Options(seeds, night, photographs, digits, image_size, where, records))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -238,18 +238,19 @@ def test_augment_turns_by_the_angle() -> None:
 # ---- runs
 
 
-def test_resumed_run_equals_uninterrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [SHORT, replace(SHORT, dropped_until=0.0, dropout=0.3)])
+def test_resumed_run_equals_uninterrupted(settings: Settings, tmp_path: Path) -> None:
     """Does a run that is stopped after each epoch end with the same parameters and curve, to the last bit?"""
-    parameters, curve = last(run(SHORT))
+    parameters, curve = last(run(settings))
     for epochs in (1, 2, 3):
-        runs = run(SHORT, checkpoint=tmp_path / "run.ckpt")
+        runs = run(settings, checkpoint=tmp_path / "run.ckpt")
         *_, (model, so_far) = (next(runs) for _ in range(1 if epochs == 1 else 2))
         assert len(so_far) == epochs
         runs.close()  # the session is lost
     assert without_clocks(so_far) == curve
     for name, value in model.state_dict().items():
         assert torch.equal(value, parameters[name]), name
-    assert len(list(run(SHORT, checkpoint=tmp_path / "run.ckpt"))) == 1  # nothing is left to do
+    assert len(list(run(settings, checkpoint=tmp_path / "run.ckpt"))) == 1  # nothing is left to do
     assert [path.name for path in tmp_path.iterdir()] == ["run.ckpt"]
 
 
@@ -293,6 +294,7 @@ def test_epoch_means_are_over_images() -> None:
     np.testing.assert_allclose((epoch.loss, epoch.accuracy), expected, rtol=1e-5)
     expected = evaluate(model, [(VALIDATION.images, VALIDATION.labels)])
     np.testing.assert_allclose((epoch.validation_loss, epoch.validation_accuracy), expected, rtol=1e-5)
+    model.dropout.p = 0.5  # for training alone
     np.testing.assert_allclose(training.loss_and_accuracy(model, VALIDATION, batch_size=5), expected, rtol=1e-5)
 
 
