@@ -212,7 +212,6 @@ def main(
         images = load_text(Path(data), context) if of_text else load_images(data, image_size)
         settings = replace(Settings(), epochs=epochs, seed=seed, **images.settings)
         settings = change_settings(settings, change or [])
-        make_model(settings, images.training)
         side = images.training.shape[-1] // settings.patch_size
         patches = f" Patches: {side} × {side}." if settings.architecture == "vit" else ""
         typer.echo(images.in_words() + patches)

@@ -100,19 +100,3 @@ def test_broken_blocks_do_not_learn_and_repaired_ones_do(seed: int) -> None:
     first, accuracy = trained([encoder.repair(BrokenBlock(48, 4, 80)) for _ in range(4)], seed)
     assert 0.7 < first < 4
     assert accuracy > 0.9
-
-
-def test_attention_maps_are_the_weights_of_the_blocks() -> None:
-    """Are the maps those of each block's attention, from queries and keys that are computed again?"""
-    torch.manual_seed(5)
-    model = vit.ViT(image_size=12, patch_size=4, width=24, num_heads=3, hidden_width=20, depth=2, channels=2).eval()
-    images = torch.randn(2, 2, 12, 12)
-    maps = vit.attention_maps(model, images)  # (depth, B, H, 1 + N, 1 + N)
-    assert maps.shape == (2, 2, 3, 10, 10)
-    x = torch.cat([model.class_token.expand(2, -1, -1), model.patch_embedding(images)], 1) + model.position_embedding
-    for block, seen in zip(model.encoder.blocks, maps):
-        qkv = F.linear(block.norm1(x), block.self_attn.in_proj_weight, block.self_attn.in_proj_bias)
-        q, k, _ = qkv.view(2, 10, 3, 3, 8).unbind(2)
-        expected = (torch.einsum("bihd,bjhd->bhij", q, k) / 8**0.5).softmax(-1)
-        torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-5)
-        x = block(x)

@@ -96,14 +96,6 @@ def test_width_fits_the_parameters(architecture: str, channels: int) -> None:
     assert curve[-1].validation_loss < curve[0].validation_loss
 
 
-def test_architecture_that_will_not_do_is_said() -> None:
-    """Is an unknown architecture refused with a list of the known ones, and is Muon refused without blocks?"""
-    with pytest.raises(ValueError, match="one of vit, cnn, mlp, decoder, einsum, loop, M6, M7, M9, M25, got rnn"):
-        make_model(replace(TINY, architecture="rnn"), DATA["digits"].training)
-    with pytest.raises(ValueError, match="architecture cnn needs adamw"):
-        replace(TINY, architecture="cnn", optimizer="muon")
-
-
 # ---- data
 
 
