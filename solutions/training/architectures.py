@@ -125,15 +125,11 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def fit_width(architecture: str, images: Split, parameters: int) -> int:
-    """Return the width with which a cnn or an mlp comes nearest to a number of parameters."""
-    makers = {
-        "cnn": lambda width: make_cnn(images.shape[0], images.num_classes, width),
-        "mlp": lambda width: make_mlp(images.shape, images.num_classes, width),
-    }
+def fit_width(settings: Settings, images: Split, parameters: int) -> int:
+    """Return the width with which an architecture, cnn or mlp, comes nearest to a number of parameters."""
+    count = lambda width: count_parameters(make_model(replace(settings, width=width), images))
     widths = range(1, 4097)
     with torch.device("meta"):  # no numbers are drawn: parameters are only counted
-        count = lambda width: count_parameters(makers[architecture](width))
         first = bisect.bisect_left(widths[:-1], parameters, key=count)  # the first width with at least this many
         return min(widths[max(0, first - 1) : first + 1], key=lambda width: abs(count(width) - parameters))
 

@@ -165,9 +165,8 @@ def wrong_attention(options: Options) -> None:
 
 
 def comparison(options: Options) -> None:
-    """A plain recipe and ours side by side; on a GPU comparison_gpu.json."""
-    name = "comparison_gpu.json" if options.device.type == "cuda" else "comparison.json"
-    compare(options.records / name, load_images(options.digits), options.seeds, options.device, out)
+    """A plain recipe and ours side by side."""
+    compare(options.records / "comparison.json", load_images(options.digits), options.seeds, options.device, out)
 
 
 def long(options: Options) -> None:

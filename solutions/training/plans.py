@@ -146,8 +146,10 @@ def _architectures(size: Size, seeds: int, data: dict[str, Data]) -> Plan:
         vit = recipe_for(images, optimizer="adamw", adamw_rate=rate, epochs=epochs, seed=seed)
         if architecture == "vit":
             return vit
-        width = fit_width(architecture, images.training, count_parameters(make_model(vit, images.training)))
-        return replace(vit, architecture=architecture, width=width, num_heads=1)
+        other = replace(vit, architecture=architecture, num_heads=1)
+        return replace(
+            other, width=fit_width(other, images.training, count_parameters(make_model(vit, images.training)))
+        )
 
     rates, count = {}, size.counts[len(size.counts) // 2]
     for architecture in ("vit", "cnn", "mlp"):

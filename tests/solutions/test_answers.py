@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from attention_tests.repair import BrokenBlock
 from conftest import ALL, FIRST_SEED_SOON, lost
 from torch import nn
@@ -67,24 +66,15 @@ def trained(blocks: list[nn.Module], seed: int) -> tuple[float, float]:
     """Train a stack to distinguish four directions of noisy tokens; return the first loss, and the accuracy on new sequences."""
     generator = torch.Generator().manual_seed(seed)
     directions = torch.randn(4, 48, generator=generator)
-    model, head = nn.Sequential(*blocks), nn.Linear(48, 4)
-    parameters = [p for p in (*model.parameters(), *head.parameters()) if p.requires_grad]
-    optimizer, losses = torch.optim.Adam(parameters, lr=3e-3), []
 
-    def draw(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         labels = torch.randint(4, (count,), generator=generator)
-        return torch.randn(count, 5, 48, generator=generator) + directions[labels][:, None], labels
+        return [(torch.randn(count, 5, 48, generator=generator) + directions[labels][:, None], labels)]
 
-    for _ in range(60):
-        x, labels = draw(32)
-        loss = F.cross_entropy(head(model(x).mean(dim=1)), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    x, labels = draw(400)
-    with torch.no_grad():
-        return losses[0], float((head(model(x).mean(dim=1)).argmax(dim=-1) == labels).float().mean())
+    model = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(5 * 48, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    first, *_ = [vit.train_epoch(model, draw(32), optimizer)[0] for _ in range(60)]
+    return first, vit.evaluate(model, draw(400))[1]
 
 
 @pytest.mark.parametrize("seed", FIRST_SEED_SOON)
