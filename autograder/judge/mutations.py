@@ -6,10 +6,15 @@ missing. EQUIVALENT of `right_answers` lists the equivalent changes, each with t
 """
 
 import ast
+import contextlib
 import copy
+import difflib
 import itertools
+import linecache
 import re
+import sys
 import warnings
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +46,56 @@ NAMES |= {"softmax": "log_softmax", "swapaxes": "reshape", "transpose": "reshape
 
 
 @dataclass(frozen=True)
+class Mutation:
+    """One change in one answer: "a - b -> a + b"."""
+
+    change: str
+    line: int  # the first line that changes
+    start: int  # the answer's first line
+    text: str  # of the whole file, without docstrings and types; the two lines are counted in it
+    answer: Function
+
+    def __str__(self) -> str:
+        return f"line {self.line - self.start}: {self.change}"
+
+    def function(self) -> Function | None:
+        """Return the answer with the mutation; None if it is not valid Python."""
+        with contextlib.suppress(SyntaxError, TypeError):
+            return defined(self.text, self.answer)
+
+
+def defined(text: str, answer: Function) -> Function:
+    """Return what takes an answer's place in the changed text of its file, with lines that messages can quote."""
+    file = f"<{answer.__module__}.{answer.__name__} {zlib.crc32(text.encode())}>"
+    module = ModuleType(answer.__module__)
+    exec(compile(text, file, "exec"), vars(module))
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return vars(module)[answer.__name__]
+
+
+def mutations_of(answer: Function) -> Iterator[Mutation]:
+    """Yield the mutations of a function or class.
+
+    Docstrings, types and the texts of errors are removed first, so no mutation is made in them.
+    """
+    tree = ast.parse(Path(sys.modules[answer.__module__].__file__).read_text(encoding="utf-8"))
+    remove_words(tree)
+    whole = ast.unparse(tree)
+    lines = whole.splitlines()
+    for node in ast.parse(whole).body:  # parsed again, to get the line numbers of the text that runs
+        if getattr(node, "name", None) != answer.__name__:
+            continue
+        unchanged, start = ast.unparse(node).splitlines(), node.lineno
+        for _, old, new, tree in changes_in(node):
+            changed = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
+            codes = difflib.SequenceMatcher(None, unchanged, changed, autojunk=False).get_opcodes()
+            places = [place for tag, _, _, place, _ in codes if tag != "equal"]
+            if places:
+                text = "\n".join([*lines[: start - 1], *changed, *lines[node.end_lineno :]])
+                yield Mutation(f"{old} -> {new or 'nothing'}", start + places[0], start, text, answer)
+
+
+@dataclass(frozen=True)
 class Score:
     """The mutations of one exercise that the checks notice or miss. A mutation is written "line 3: a - b -> a + b"."""
 
@@ -55,27 +110,6 @@ class Score:
     def run(self) -> int:
         """The number of mutations that give a result in at least one case."""
         return len(self.caught) + len(self.equivalent) + len(self.missed)
-
-
-def mutations_of(answers: ModuleType, name: str) -> dict[str, Function]:
-    """Return the mutations of a function or class. A key is a change: "line 3: a - b -> a + b".
-
-    Docstrings, types and the texts of errors are removed first, so no mutation is made in them.
-    """
-    tree = ast.parse(Path(answers.__file__).read_text(encoding="utf-8"))
-    place = next(i for i, node in enumerate(tree.body) if getattr(node, "name", None) == name)
-    remove_words(tree.body[place])
-    whole, first, mutated = ast.unparse(tree.body[place]), tree.body[place].lineno, {}
-    for line, before, after, changed in changes_in(tree.body[place]):
-        text = ast.unparse(changed)
-        if text == whole:
-            continue
-        made = copy.copy(tree)
-        made.body = [*tree.body[:place], ast.parse(text).body[0], *tree.body[place + 1 :]]
-        module = ModuleType(answers.__name__)
-        exec(compile(ast.unparse(made), answers.__file__, "exec"), vars(module))
-        mutated[f"line {line - first}: {before} -> {after or 'nothing'}"] = vars(module)[name]
-    return mutated
 
 
 def remove_words(tree: ast.AST) -> None:
@@ -199,7 +233,7 @@ def score_of(exercise: Exercise, seed: int, equivalent: dict[str, str]) -> Score
     """Try every mutation in one exercise."""
     hidden = exercise.hidden_cases(seed)
     caught, caught_by_visible, uncaught = [], [], []
-    mutations = mutations_of(exercise.answers, exercise.name)
+    mutations = {str(each): each.function() for each in mutations_of(getattr(exercise.answers, exercise.name))}
     for name, function in mutations.items():
         runs, noticed = _tried(exercise, function, hidden)
         if not runs:

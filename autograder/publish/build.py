@@ -301,7 +301,7 @@ def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
         for score in scores:
             for mutation in score.missed:
                 words = (
-                    "%s: no check notices %s, where line 0 is the def. "
+                    "%s: no check notices %s, where line 0 is the def, and its docstring is left out. "
                     "Add a case, or a reason to EQUIVALENT in right_answers.py"
                 )
                 logging.getLogger(__name__).warning(words, score.exercise, mutation)

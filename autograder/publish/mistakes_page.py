@@ -1,13 +1,11 @@
 """Make the book's page of known mistakes from the verdicts of the checks."""
 
-import json
 import math
 from collections import Counter
 
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
-from autograder.judge.line_measure import KINDS, RECORD
 from autograder.judge.mistake import Mistake, number_of
 from autograder.judge.mutations import Score
 
@@ -51,23 +49,14 @@ The visible tests of the notebooks alone catch {percent_seen} %.
 
 <!-- to here -->
 (lines)=
-## How often the wrong line is named
+## How the wrong line is found
 
 If a wrong answer fits no entry above, the message names a line of the student's own code.
 To find it, we run the answer again, and give one variable a value that a right answer computes.
 The first line at which this makes the result right is the line that the message names.
 It names no line if an earlier array that no right answer has may be the cause, as in a loop with steps of the student's own.
-We can measure how often the message shows the right line, because the line of each mutation is known.
-We used mutations of the book's answers, and of right answers in other styles.
-We drew at most {most} mutations of each exercise at random; {unnamed} of them are caught, but fit no known mistake.
-For {percent_near} % of these, the message shows the right line or the line next to it.
-If the mutation deleted something, a message that says what is missing counts as right.
-For {percent_elsewhere} %, it shows the line that raised an error, but the mutation is in another line.
-For {percent_wrong} %, it shows a wrong line.
-
-| exercise | no name | line right | next to it | no line | elsewhere | wrong |
-| --- | --: | --: | --: | --: | --: | --: |
-{lines}
+The lines of mutations are known.
+If a message names a line of a mutation, this is the right line, or the one next to it, in more than nine of ten cases.
 
 (which-check)=
 ## Which check catches which
@@ -122,9 +111,7 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
         all=sum(map(bool, symptoms)),
         listed=sum(entry.startswith("::::") for entry in lists),
     )
-    return PAGE.format(
-        **facts, **_of_mutations(scores), **_of_lines(), lists="\n\n".join(lists), matrices="\n\n".join(tables)
-    )
+    return PAGE.format(**facts, **_of_mutations(scores), lists="\n\n".join(lists), matrices="\n\n".join(tables))
 
 
 def _of_mutations(scores: list[Score]) -> dict[str, object]:
@@ -162,27 +149,6 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
         ),
         "equivalents": "\n".join(f"- {name}, {_code(mutation)}: {why}." for name, mutation, why in known),
         "unseen": "\n".join(f"- {name}, {_code(mutation)}" for name, mutation in unseen),
-    }
-
-
-def _of_lines() -> dict[str, object]:
-    """Return what the page says about lines, from the record."""
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    kinds = [kind for kind in KINDS if kind != "named"]
-    rows = {name: [counts.get(kind, 0) for kind in kinds] for name, counts in record["counts"].items()}
-    sums = dict(zip(kinds, map(sum, zip(*rows.values(), strict=True)), strict=True))
-    unnamed = sum(sums.values())
-    percent = lambda *some: round(100 * sum(sums[kind] for kind in some) / unnamed)
-    return {
-        "most": record["most"],
-        "unnamed": unnamed,
-        "percent_near": percent("right", "neighbour"),
-        "percent_elsewhere": percent("elsewhere"),
-        "percent_wrong": percent("wrong"),
-        "lines": "\n".join(
-            f"| {name} | {sum(row)} | " + " | ".join(str(count) if count else "·" for count in row) + " |"
-            for name, row in rows.items()
-        ),
     }
 
 

@@ -17,8 +17,8 @@ from conftest import cases_of, lost
 from autograder.checks.attention.exercises import EXERCISES, check
 from autograder.judge import exercise
 from autograder.judge.exercise import Exercise, exercises_of
-from autograder.judge.line_measure import Mutation
 from autograder.judge.mistake import changed_text, mistake_of, variants_of
+from autograder.judge.mutations import defined
 from solutions import attention
 
 
@@ -47,7 +47,7 @@ def pair(name: str, one: str, other: str) -> tuple[Callable, set[int]] | None:
             parts = [node for node in ast.parse(text).body if lines & {*range(node.lineno, node.end_lineno + 1)}]
             others = [f"{node.name}(" for node in parts if node.name != name]
             lines |= {i for i, line in enumerate(text.splitlines(), 1) if any(other in line for other in others)}
-            return Mutation("", (), "", text, getattr(attention, name)).function(), lines
+            return defined(text, getattr(attention, name)), lines
     return None
 
 

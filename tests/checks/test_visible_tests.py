@@ -66,7 +66,8 @@ def test_visible_test_catches_what_costs_points(each: Exercise) -> None:
     kinds = {number for numbers in each.untried.values() for number in numbers}
     of_stage = {cell.metadata.nbgrader.grade_id: points_of(cell) for cell in assignment_of(name).graded_cells()}
     points = {stage: of_stage[f"{each.name}_{stage}"] for stage in each.stages}
-    mutations = mutations_of(each.answers, each.name) if each.visible_cases() else {}
+    answer = getattr(each.answers, each.name)
+    mutations = {str(one): one.function() for one in mutations_of(answer)} if each.visible_cases() else {}
     found, wrong = set(), []
     for label, function in (each.mistakes() | mutations).items():
         if not visible_test_passes(name, each, function):

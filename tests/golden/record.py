@@ -24,6 +24,8 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FunctionType
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [
@@ -31,6 +33,8 @@ sys.path[:0] = [
     *(str(ROOT / "tests" / part) for part in (".", "checks", "lms", "report", "sandbox")),
 ]
 
+import torch
+from attention_tests import line
 from bs4 import BeautifulSoup
 from conftest import ALL, LIMITS, NAME, SEED, assignment_of
 from damage import CHANGES, arrives, changed, others_of
@@ -45,7 +49,7 @@ from autograder.grade.grade import grade
 from autograder.grade.repair import OtherAssignment, repair_notebook
 from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, Function, exercises_of, right_answers_of, seeded
-from autograder.judge.line_measure import mutations_with_lines, the_same_on_each_machine
+from autograder.judge.mutations import mutations_of
 from autograder.report.feedback import write_feedback
 from autograder.sandbox.host.limits import Limits
 
@@ -58,10 +62,23 @@ def functions_of(stem: str, each: Exercise) -> Iterator[tuple[str, Function]]:
     """Yield the functions that are judged, each with its name."""
     yield from each.mistakes().items()
     yield from ((f"right: {style}", function) for style, function in right_answers_of(stem)[each.name].items())
-    mutations = list(mutations_with_lines(stem, each))
-    for mutation in random.Random(0).sample(mutations, min(MUTATIONS, len(mutations))):
+    written = {style: own for style, own in right_answers_of(stem)[each.name].items() if style != "oracle"}
+    written = {style: own for style, own in written.items() if isinstance(own, (FunctionType, type))}
+    mutations = [(style, mutation) for style, own in written.items() for mutation in mutations_of(own)]
+    for style, mutation in random.Random(0).sample(mutations, min(MUTATIONS, len(mutations))):
         if function := mutation.function():
-            yield f"{mutation.style}, line {mutation.lines[0]}: {mutation.change}", function
+            yield f"{style}, line {mutation.line}: {mutation.change}", function
+
+
+@contextlib.contextmanager
+def the_same_on_each_machine() -> Iterator[None]:
+    """Let no message depend on the speed of the machine, or on what memory held before."""
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills new tensors, such as torch.empty, with NaN
+    try:
+        with mock.patch.multiple(line, MAX_SLOW=1000.0, MAX_SEARCH=1000.0):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def verdicts(stem: str, names: tuple[str, ...] = ()) -> Iterator[str]:

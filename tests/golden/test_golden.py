@@ -3,10 +3,13 @@
 If a difference is wanted, write the records again, and commit them with the change: `python tests/golden/record.py`.
 """
 
+import re
+from collections import Counter
+
 import pytest
 from conftest import ALL, FOLLOWED, NAME, GradedClass
 from golden import record
-from golden.differences import differences, recorded
+from golden.differences import FOLDER, differences, recorded
 
 QUICK = ("matmul", "split_heads")
 
@@ -37,6 +40,17 @@ def test_points_of_the_sample_class_are_those_recorded(graded_class: GradedClass
 def test_everything_is_as_recorded(name: str) -> None:
     """Is every recorded message and decision the same?"""
     assert differences(recorded(name), list(record.RECORDS[name]())) == []
+
+
+def test_recorded_lines_are_those_of_the_mutations() -> None:
+    """Is a line that a message names the mutation's, or the next, in 15 of 16 cases, and is one named often enough?"""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("verdicts_*.txt"))
+    near = Counter[bool | None]()
+    for line, message in re.findall(r" \| [^|\n]+, line (\d+): [^\n]* \| \w+ [01] \| ([^\n]*)", text):
+        named = re.search(r" ⏎ (?:Line|\S+ ended at line) (\d+)", message)
+        near[abs(int(named[1]) - int(line)) <= 1 if named else None] += "{M" not in message
+    assert near[True] > 15 * near[False]
+    assert near[True] > 0.2 * near.total() > 400
 
 
 def test_difference_is_noticed() -> None:

@@ -17,8 +17,8 @@ from conftest import FOLLOWED, setup_of
 
 from autograder.grade.session import Cell, Session
 from autograder.judge.exercise import exercises_of, right_answers_of, seeded
-from autograder.judge.line_measure import MEASURED, Mutation, lines_of
 from autograder.judge.mistake import changed_text
+from autograder.judge.mutations import defined
 from autograder.sandbox.host.answer import Answer
 from autograder.sandbox.host.limits import Limits
 
@@ -128,7 +128,7 @@ def test_wrong_line_of_tensors_is_said(stem: str, name: str, old: str, new: str,
     """Is the line right for a class, and for tensors?"""
     each = exercises_of(stem)[name]
     text = changed_text(Path(each.answers.__file__), name, [(old, new)])
-    wrong = Mutation("answer", (), new, text, getattr(each.answers, name)).function()
+    wrong = defined(text, getattr(each.answers, name))
     with seeded(0):
         found = [error.found for error in each.failures(wrong, 0).values() if error.found]
     assert found
@@ -278,7 +278,7 @@ def test_line_is_silent_if_only_a_gradient_is_wrong() -> None:
         Path(each.answers.__file__), "Encoder", [("return self.norm(x)", "return self.norm(x).detach()")]
     )
     with seeded(0):
-        errors = each.failures(Mutation("answer", (), "", text, each.answers.Encoder).function(), 0)
+        errors = each.failures(defined(text, each.answers.Encoder), 0)
     assert errors and not any(error.found for error in errors.values())
 
 
@@ -289,7 +289,7 @@ def test_search_leaves_nothing_behind() -> None:
     change = ("self.attention(self.norm_attention(x), mask)", "self.norm_attention(x)")
     text = changed_text(Path(sys.modules[style.__module__].__file__), style.__name__, [change])
     with seeded(0):
-        assert each.failures(Mutation("checkpoints", (), "", text, style).function(), 0)
+        assert each.failures(defined(text, style), 0)
         assert each.failures(getattr(each.answers, each.name), 0) == {}
 
 
@@ -399,25 +399,3 @@ def test_search_is_bounded() -> None:
             written(ATTENTION.replace("    return w @ values, w\n", loop)), 0
         )
     assert len(errors) == 4
-
-
-NEAR, WRONG_SHARE = 0.88, 0.02  # of the mutations without a name
-SAMPLE = 12  # mutations of one exercise in `make test`; `make test-all` tries more, of all exercises
-
-
-def test_line_of_some_mutations() -> None:
-    """Is the line of an unnamed mutation of one exercise given, or a line next to it?"""
-    found = lines_of("attention", exercises_of("attention")["attention"], 0, SAMPLE)
-    near = found.counts["right"] + found.counts["neighbour"]
-    assert near >= 0.8 * found.unnamed > 4, found.mutations
-
-
-@pytest.mark.deep
-def test_line_of_mutations() -> None:
-    """Is the line of an unnamed mutation given, or a line next to it, in every style of a right answer? Is it seldom wrong?"""
-    each = [(stem, one) for stem in MEASURED for one in exercises_of(stem).values() if one.has_line]
-    found = [lines_of(stem, one, seed, 30) for stem, one in each for seed in (0, 1)]
-    unnamed = sum(one.unnamed for one in found)
-    near = sum(one.counts["right"] + one.counts["neighbour"] for one in found)
-    assert near >= NEAR * unnamed > 100
-    assert sum(one.counts["wrong"] for one in found) <= WRONG_SHARE * unnamed
