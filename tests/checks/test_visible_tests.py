@@ -17,9 +17,9 @@ from sample_class import BONUS
 from autograder.cells import points_of
 from autograder.imports import ROOT
 from autograder.judge.exercise import Exercise, exercises_of, seeded
-from autograder.judge.mistake import changed_answer, mistake_of
+from autograder.judge.mistake import mistake_of
 from autograder.judge.mutations import mutations_of
-from solutions import encoder, multihead
+from solutions import multihead
 
 # The names that a test needs in addition to the set-up cell.
 GIVEN = {"to_torch": vars(multihead), "repair": {"BrokenBlock": BrokenBlock}}
@@ -193,47 +193,3 @@ def test_first_lines_pass_when_their_gaps_are_filled(name: str, gaps: list[str])
 
     assert said(gaps) is None
     assert "name '____' is not defined" in str(said(gaps[:-1]))
-
-
-QUOTED = [  # the examples on the pages, as changed words of the answers
-    ("1_attention", "attention", [("weights = softmax(scores)", "weights = softmax(scores, axis=-2)")]),
-    (
-        "2_multihead",
-        "split_heads",
-        [
-            (
-                "x.reshape(images, tokens, num_heads, width // num_heads).transpose(1, 2)",
-                "x.view(images, num_heads, tokens, width // num_heads)",
-            )
-        ],
-    ),
-    ("3_encoder", "LayerNorm", [("centred.square().mean(dim=-1, keepdim=True)", "x.var(dim=-1, keepdim=True)")]),
-    ("3_encoder", "repair", None),
-    (
-        "4_vit",
-        "patchify",
-        [
-            (
-                "rows.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)",
-                "images.reshape(len(images), -1, images.shape[1] * patch_size**2)",
-            )
-        ],
-    ),
-    ("4_vit", "evaluate", [("    model.eval()\n", "")]),
-]
-
-
-def leave_one(block):
-    """Repair all matrices but one."""
-    kept = block.attention.out_proj.weight.detach().clone()
-    encoder.repair(block).attention.out_proj.weight.data.copy_(kept)
-    return block
-
-
-@pytest.mark.parametrize(("name", "exercise", "changes"), QUOTED)
-def test_page_quotes_real_messages(name: str, exercise: str, changes: list | None) -> None:
-    """Are the examples on the exercise's page real messages of the notebook?"""
-    each = exercises_of(ALL[name])[exercise]
-    wrong = leave_one if changes is None else changed_answer(each.answers, exercise, changes)
-    page = (ROOT / "book" / f"{name}_exercise.md").read_text(encoding="utf-8")
-    assert str(said_of(name, each, wrong)) in page

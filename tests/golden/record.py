@@ -92,7 +92,7 @@ def verdicts(stem: str, names: tuple[str, ...] = ()) -> Iterator[str]:
             for name, function in functions_of(stem, each):
                 said = dict(_said(assignment, each, function))
                 for test, text in said.items() or [("passes", "")]:
-                    yield _line(each.name, name, test, text)
+                    yield line_of(each.name, name, test, text)
 
 
 def _said(assignment: str, each: Exercise, function: Function) -> Iterator[tuple[str, str]]:
@@ -107,7 +107,8 @@ def _said(assignment: str, each: Exercise, function: Function) -> Iterator[tuple
                     yield f"{stage} {seed}", str(error)
 
 
-def _line(*parts: str) -> str:
+def line_of(*parts: str) -> str:
+    """Return a line of a record; the message of a known mistake is {M6}, and the link to it is left out."""
     text = " | ".join(parts)
     for number, message in catalogue.MESSAGES.items():
         text = text.replace(message, f"{{{number}}}")
@@ -133,16 +134,16 @@ def lines_of(course: Course, name: str, results: Iterable[Result]) -> Iterator[s
     """Yield the results of a class, and what its feedback says above the notebook."""
     write_feedback(course, assignment_of(name), results)
     for result in sorted(results, key=lambda each: each.student):
-        yield _line(name, result.student, result.state, result.why)
-        yield from (_line(name, result.student, "receipt", text) for text in result.receipt)
-        yield from (_line(name, result.student, "question", text) for text in result.questions)
+        yield line_of(name, result.student, result.state, result.why)
+        yield from (line_of(name, result.student, "receipt", text) for text in result.receipt)
+        yield from (line_of(name, result.student, "question", text) for text in result.questions)
         for check in result.checks:
             mistake = [check["mistake"]] if check["mistake"] else []
-            yield _line(name, result.student, check["name"], str(check["passed"]), *mistake, check["message"])
+            yield line_of(name, result.student, check["name"], str(check["passed"]), *mistake, check["message"])
         page = course.feedback_page(result.student, assignment_of(name))
         if page.exists():
             soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
-            yield _line(name, result.student, "feedback", " ".join(soup.find(class_="verdict").text.split()))
+            yield line_of(name, result.student, "feedback", " ".join(soup.find(class_="verdict").text.split()))
 
 
 # ---------------------------------------------------------------------------------------------------------- damaged
@@ -156,7 +157,9 @@ def damaged(count: int = NOTEBOOKS) -> Iterator[str]:
         changes = [
             (draw.choice(CHANGES), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(draw.randint(1, 3))
         ]
-        yield _line(str(number), name, " ".join(change.__name__ for change, _, _ in changes), _decision(name, changes))
+        yield line_of(
+            str(number), name, " ".join(change.__name__ for change, _, _ in changes), _decision(name, changes)
+        )
 
 
 def _decision(name: str, changes: list[tuple[Callable[..., None], int, int]]) -> str:

@@ -10,6 +10,9 @@ import pytest
 from conftest import ALL, FOLLOWED, NAME, GradedClass
 from golden import record
 from golden.differences import FOLDER, differences, recorded
+from golden.record import line_of
+
+from autograder.imports import ROOT
 
 QUICK = ("matmul", "split_heads")
 
@@ -51,6 +54,15 @@ def test_recorded_lines_are_those_of_the_mutations() -> None:
         near[abs(int(named[1]) - int(line)) <= 1 if named else None] += "{M" not in message
     assert near[True] > 15 * near[False]
     assert near[True] > 0.2 * near.total() > 400
+
+
+def test_pages_quote_recorded_messages() -> None:
+    """Are the messages on the exercises' pages real?"""
+    real = "\n".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("verdicts_*.txt"))
+    pages = [path.read_text(encoding="utf-8") for path in ROOT.glob("book/*_exercise.md")]
+    quoted = [text for page in pages for text in re.findall(r"```text\n((?:M\d|\w+, ).*?)\n```", page, re.S)]
+    assert len(quoted) > 6
+    assert [text for text in quoted if f"| {line_of(text)}" not in real] == []
 
 
 def test_difference_is_noticed() -> None:
