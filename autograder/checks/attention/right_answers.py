@@ -27,6 +27,13 @@ def hide(scores: Array, mask: Array | None) -> Array:
     return scores if mask is None else np.where(mask, scores, -np.inf)
 
 
+def in_float32(answer):
+    def narrow(*arguments):
+        return answer(*(a.astype(np.float32) if np.ndim(a) and a.dtype != bool else a for a in arguments))
+
+    return narrow
+
+
 def softmax_in_loops(scores, axis=-1):
     moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
     weights = np.zeros_like(moved)
@@ -48,34 +55,8 @@ def softmax_with_expand_dims(scores, axis=-1):
     return exponentials / total
 
 
-def softmax_as_differences(scores, axis=-1):
-    """Compute 1 / sum_j exp(s_j - s_i), which needs no maximum: exp may overflow to inf, and 1/inf is 0."""
-    moved = np.moveaxis(scores, axis, -1)
-    with np.errstate(over="ignore"):
-        weights = 1 / np.exp(moved[..., None, :] - moved[..., :, None]).sum(axis=-1)
-    return np.moveaxis(weights, -1, axis)
-
-
-def softmax_in_float32(scores, axis=-1):
-    return answers.softmax(scores.astype(np.float32), axis)
-
-
-def softmax_copied_then_in_place(scores, axis=-1):
-    weights = np.array(scores, dtype=float)
-    weights -= np.amax(weights, axis=axis, keepdims=True)
-    np.exp(weights, out=weights)
-    weights /= weights.sum(axis=axis, keepdims=True)
-    return weights
-
-
 def softmax_returning_a_tensor(scores, axis=-1):
     return torch.softmax(torch.tensor(scores), dim=axis)
-
-
-def softmax_with_a_small_epsilon(scores, axis=-1):
-    """Add a harmless 1e-12 to the sum."""
-    exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return exponentials / (exponentials.sum(axis=axis, keepdims=True) + 1e-12)
 
 
 def read_only_softmax(scores, axis=-1):
@@ -127,24 +108,6 @@ def attention_in_torch(queries, keys, values, mask=None):
     return weights @ v, weights
 
 
-def attention_in_float32(queries, keys, values, mask=None):
-    return answers.attention(*(array.astype(np.float32) for array in (queries, keys, values)), mask)
-
-
-def attention_masking_exponentials(queries, keys, values, mask=None):
-    """Mask after the exponential and then normalise: this is right, unlike M17."""
-    if queries.shape[-1] != keys.shape[-1]:
-        raise ValueError("widths differ")
-    scores = queries / np.sqrt(queries.shape[-1]) @ swap(keys)
-    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
-    if mask is not None:
-        exponentials = exponentials * mask
-        if (exponentials.sum(-1) == 0).any():
-            raise ValueError("the mask hides all keys from a query")
-    weights = exponentials / exponentials.sum(-1, keepdims=True)
-    return weights @ values, weights
-
-
 def attention_renormalised(queries, keys, values, mask=None):
     """Fix M17: mask the weights, and then normalise them again."""
     refuse(queries, keys, mask)
@@ -185,15 +148,6 @@ def attention_noticing_nan(queries, keys, values, mask=None):
     weights = exponentials / total
     if np.isnan(weights).any():
         raise ValueError("the mask hides all keys from a query")
-    return weights @ values, weights
-
-
-def attention_with_masked_arrays(queries, keys, values, mask=None):
-    refuse(queries, keys, mask)
-    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
-    scores = np.ma.array(scores, mask=False if mask is None else ~np.broadcast_to(mask, scores.shape))
-    exponentials = np.ma.exp(scores - scores.max(axis=-1)[..., None])
-    weights = (exponentials / exponentials.sum(axis=-1)[..., None]).filled(0)
     return weights @ values, weights
 
 
@@ -290,34 +244,6 @@ def backward_in_loops(grad_output, queries, keys, values):
     return tuple(gradients)
 
 
-def backward_by_complex_steps(grad_output, queries, keys, values, step=1e-30):
-    """Take the imaginary part after a tiny imaginary step (Squire and Trapp, 1998). No subtraction loses digits."""
-
-    def loss(q, k, v):
-        scores = q @ swap(k) * q.shape[-1] ** -0.5
-        powers = np.exp(scores - scores.real.max(-1, keepdims=True))
-        return (grad_output * (powers / powers.sum(-1, keepdims=True) @ v)).sum()
-
-    gradients = [np.zeros(array.shape) for array in (queries, keys, values)]
-    for place, gradient in enumerate(gradients):
-        for index in np.ndindex(gradient.shape):
-            moved = [array.astype(complex) for array in (queries, keys, values)]
-            moved[place][index] += step * 1j
-            gradient[index] = loss(*moved).imag / step
-    return tuple(gradients)
-
-
-def backward_by_autograd(grad_output, queries, keys, values):
-    q, k, v = (torch.tensor(array, requires_grad=True) for array in (queries, keys, values))
-    output = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
-    (output * torch.tensor(grad_output)).sum().backward()
-    return q.grad, k.grad, v.grad
-
-
-def backward_in_float32(grad_output, queries, keys, values):
-    return answers.attention_backward(*(array.astype(np.float32) for array in (grad_output, queries, keys, values)))
-
-
 def backward_through(attend):
     def attention_backward(grad_output, queries, keys, values):
         weights = np.asarray(attend(queries, keys, values)[1])
@@ -375,51 +301,6 @@ def online_in_torch(largest, total, mixed, scores, values):
     return larger, rescale * z + new.sum(-1), rescale.unsqueeze(-1) * o + new @ v
 
 
-def online_in_float32(*arrays):
-    return answers.online_softmax(*(array.astype(np.float32) for array in arrays))
-
-
-def online_key_by_key(largest, total, mixed, scores, values):
-    for key in range(scores.shape[-1]):
-        block = slice(key, key + 1)
-        largest, total, mixed = answers.online_softmax(largest, total, mixed, scores[..., block], values[..., block, :])
-    return largest, total, mixed
-
-
-def online_through_log_sums(largest, total, mixed, scores, values):
-    """Work with the logarithm of the sum, and convert it back at the end."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        before, block = largest + np.log(total), scipy.special.logsumexp(scores, axis=-1)
-        after, larger = np.logaddexp(before, block), np.maximum(largest, scores.max(axis=-1))
-        mean, here = (
-            np.nan_to_num(mixed / total[..., None]),
-            np.nan_to_num(scipy.special.softmax(scores, axis=-1)) @ values,
-        )
-        old, new = (np.nan_to_num(np.exp(part - after))[..., None] for part in (before, block))
-        total = np.nan_to_num(np.exp(after - larger))
-    return larger, total, total[..., None] * (old * mean + new * here)
-
-
-def online_of_two_states(largest, total, mixed, scores, values):
-    """Compute a state from the block alone, and join it with the given state."""
-    nothing = np.full_like(largest, -np.inf), np.zeros_like(total), np.zeros_like(mixed)
-    states = [(largest, total, mixed), answers.online_softmax(*nothing, scores, values)]
-    larger = np.maximum(states[0][0], states[1][0])
-    shares = [np.where(m > -np.inf, np.exp(m - np.where(larger > -np.inf, larger, 0)), 0) for m, _, _ in states]
-    total = sum(share * z for share, (_, z, _) in zip(shares, states, strict=True))
-    return larger, total, sum(share[..., None] * o for share, (_, _, o) in zip(shares, states, strict=True))
-
-
-def online_with_one_column_more(largest, total, mixed, scores, values):
-    """Put the sums so far in front of the block, as one additional key."""
-    every = np.concatenate([largest[..., None], scores], axis=-1)
-    larger = every.max(axis=-1)
-    exponentials = np.exp(every - np.where(np.isfinite(larger), larger, 0)[..., None])
-    exponentials[..., 0] *= total
-    old = np.divide(mixed, total[..., None], out=np.zeros_like(mixed), where=total[..., None] > 0)
-    return larger, exponentials.sum(-1), exponentials[..., :1] * old + exponentials[..., 1:] @ values
-
-
 def online_by_masked_exponentials(largest, total, mixed, scores, values):
     seen = scores > -np.inf
     larger = np.maximum(largest, np.where(seen, scores, -np.inf).max(-1))
@@ -433,13 +314,9 @@ RIGHT_ANSWERS = {
         "answer": answers.softmax,
         "loops": softmax_in_loops,
         "log space": softmax_in_log_space,
-        "scipy.special.softmax": lambda scores, axis=-1: scipy.special.softmax(scores, axis=axis),
         "expand_dims": softmax_with_expand_dims,
-        "differences": softmax_as_differences,
-        "float32": softmax_in_float32,
-        "in place on a copy": softmax_copied_then_in_place,
+        "float32": in_float32(answers.softmax),
         "torch": softmax_returning_a_tensor,
-        "a harmless 1e-12 in the sum": softmax_with_a_small_epsilon,
         "read-only, in Fortran order": read_only_softmax,
     },
     "attention": {
@@ -447,13 +324,11 @@ RIGHT_ANSWERS = {
         "loops": attention_in_loops,
         "einsum": attention_by_einsum,
         "torch": attention_in_torch,
-        "float32": attention_in_float32,
-        "mask on the exponentials": attention_masking_exponentials,
+        "float32": in_float32(answers.attention),
         "masked and renormalised": attention_renormalised,
         "keys scaled, log space": attention_with_scaled_keys,
         "scale split over queries and keys": attention_with_the_scale_split,
         "NaN noticed": attention_noticing_nan,
-        "masked arrays": attention_with_masked_arrays,
         "key by key": attention_key_by_key,
         "logarithm of the mask, an error of its own": attention_with_log_mask,
         "oracle": stand_ins.attention,
@@ -469,11 +344,8 @@ RIGHT_ANSWERS = {
         "whole Jacobians": backward_with_whole_jacobians,
         "row sums of the output": backward_by_the_output,
         "loops": backward_in_loops,
-        "complex steps": backward_by_complex_steps,
-        "autograd": backward_by_autograd,
-        "float32": backward_in_float32,
+        "float32": in_float32(answers.attention_backward),
         "attention in loops": backward_through(attention_in_loops),
-        "attention by einsum": backward_through(attention_by_einsum),
         "attention in torch": backward_through(attention_in_torch),
         "attention with the scale split": backward_through(attention_with_the_scale_split),
         "oracle": oracles.oracle_attention_backward,
@@ -484,11 +356,7 @@ RIGHT_ANSWERS = {
         "NaN replaced": online_without_nan,
         "einsum, from a finite number": online_from_a_finite_number,
         "torch": online_in_torch,
-        "float32": online_in_float32,
-        "key by key": online_key_by_key,
-        "log-sum-exp": online_through_log_sums,
-        "two states": online_of_two_states,
-        "one column more": online_with_one_column_more,
+        "float32": in_float32(answers.online_softmax),
         "exponentials of what is seen": online_by_masked_exponentials,
         "oracle": oracles.oracle_online_softmax,
     },

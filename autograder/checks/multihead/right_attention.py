@@ -192,90 +192,6 @@ class LayerAsMinGPT(nn.Module):
         return (y, att) if return_weights else y
 
 
-class LayerAsTimm(nn.Module):
-    """Follows the layer of timm's vision transformers."""
-
-    def __init__(self, width, num_heads=8, dropout=0.0):
-        super().__init__()
-        self.num_heads = num_heads
-        self.head_dim = width // num_heads
-        self.scale = self.head_dim**-0.5
-        self.qkv = nn.Linear(width, width * 3, bias=True)
-        self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
-        self.attn_drop = nn.Dropout(dropout)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x, mask=None, return_weights=False):
-        B, N, C = x.shape
-        qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, self.head_dim).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.unbind(0)
-        q = self.q_norm(q) * self.scale
-        attn = q @ self.k_norm(k).transpose(-2, -1)
-        if mask is not None:
-            attn = attn + torch.zeros_like(attn).masked_fill(~with_axes(mask), float("-inf"))
-        attn = attn.softmax(dim=-1)
-        dropped = self.attn_drop(attn)
-        x = (dropped @ v).transpose(1, 2).reshape(B, N, C)
-        x = self.out(x)
-        if return_weights:
-            return x, attn
-        return x
-
-
-class LayerAsViTPytorch(nn.Module):
-    """Follows the layer of vit-pytorch, with unflatten instead of rearrange, and has parts without parameters."""
-
-    def __init__(self, width, num_heads, dropout=0.0):
-        super().__init__()
-        self.heads = num_heads
-        self.scale = (width // num_heads) ** -0.5
-        self.attend = nn.Softmax(dim=-1)
-        self.dropout = nn.Dropout(dropout)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x, mask=None, return_weights=False):
-        qkv = self.qkv(x).chunk(3, dim=-1)
-        q, k, v = map(lambda t: t.unflatten(-1, (self.heads, -1)).permute(0, 2, 1, 3), qkv)  # noqa: C417
-        dots = torch.matmul(q, k.transpose(-1, -2)) * self.scale
-        if mask is not None:
-            dots.masked_fill_(~with_axes(mask), -torch.finfo(dots.dtype).max)
-        attn = self.attend(dots)
-        out = torch.matmul(self.dropout(attn), v)
-        out = self.out(out.permute(0, 2, 1, 3).flatten(2))
-        return (out, attn) if return_weights else out
-
-
-class LayerOfThreeProjections(nn.Module):
-    """Has three projections, as The Annotated Transformer has. Their weights are rows of the packed layer."""
-
-    def __init__(self, width, num_heads, dropout=0.0):
-        super().__init__()
-        self.d_k, self.h, self.p = width // num_heads, num_heads, dropout
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        for layer in (self.qkv, self.out):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, x, mask=None, return_weights=False):
-        nbatches, width = x.size(0), x.size(-1)
-        if mask is not None:
-            mask = mask.unsqueeze(1) if mask.dim() == 3 else mask[:, None, None] if mask.dim() == 2 else mask
-        query, key, value = [
-            F.linear(x, self.qkv.weight[i * width : (i + 1) * width], self.qkv.bias[i * width : (i + 1) * width])
-            .view(nbatches, -1, self.h, self.d_k)
-            .transpose(1, 2)
-            for i in range(3)
-        ]
-        scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(self.d_k)
-        if mask is not None:
-            scores = scores.masked_fill(mask == 0, -1e9)
-        weights = scores.softmax(dim=-1)
-        x = torch.matmul(nn.functional.dropout(weights, p=self.p, training=self.training), value)
-        x = x.transpose(1, 2).contiguous().view(nbatches, -1, self.h * self.d_k)
-        return (self.out(x), weights) if return_weights else self.out(x)
-
-
 class LayerByFlash(nn.Module):
     """Uses `F.scaled_dot_product_attention`, as nanoGPT and torchtune do, and computes the weights only on request."""
 
@@ -319,29 +235,6 @@ class LayerHeadByHead(nn.Module):
             outputs.append(drop(maps[-1]) @ v[..., own])
         output = self.out(torch.cat(outputs, dim=-1))
         return (output, torch.stack(maps, dim=1)) if return_weights else output
-
-
-class LayerByBmm(nn.Module):
-    """Joins images and heads in one axis, as in d2l and fairseq. In between, the axis of tokens comes first."""
-
-    def __init__(self, width, num_heads, dropout=0.0):
-        super().__init__()
-        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
-        self.qkv, self.out = nn.Linear(width, 3 * width, True), nn.Linear(width, width, True)
-
-    def forward(self, x, mask=None, return_weights=False):
-        images, tokens, width = x.shape
-        size = width // self.num_heads
-        parts = self.qkv(x.transpose(0, 1)).chunk(3, dim=-1)  # each (N, B, D)
-        q, k, v = (p.contiguous().view(tokens, images * self.num_heads, size).transpose(0, 1) for p in parts)
-        scores = torch.bmm(q * size**-0.5, k.transpose(1, 2))
-        if mask is not None:
-            shape = (images, self.num_heads, tokens, tokens)
-            scores = scores.masked_fill(~with_axes(mask).expand(shape).reshape(-1, tokens, tokens), -1e6)
-        weights = F.softmax(scores, dim=-1)
-        mixed = torch.bmm(self.dropout(weights), v)
-        output = self.out(mixed.transpose(0, 1).contiguous().view(tokens, images, width)).transpose(0, 1)
-        return (output, weights.view(images, self.num_heads, tokens, tokens)) if return_weights else output
 
 
 class LayerByEinsum(nn.Module):
@@ -394,16 +287,6 @@ class LayerInContainer(answers.MultiHeadAttention):
         self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
 
 
-class LayerInSequence(answers.MultiHeadAttention):
-    """Has its last linear layer as the first one of an nn.Sequential."""
-
-    def __init__(self, width, num_heads, dropout=0.0):
-        nn.Module.__init__(self)
-        self.num_heads, self.dropout = num_heads, nn.Dropout(dropout)
-        self.project = nn.Sequential(nn.Linear(width, width))
-        self.qkv, self.out = nn.Linear(width, 3 * width), self.project[0]
-
-
 def layer_attending_by(attend):
     """Return the layer of the answer with weights from another right `attend`."""
 
@@ -421,16 +304,11 @@ MULTI_HEAD_ATTENTION = {
     "answer": answers.MultiHeadAttention,
     "oracle": oracles.MultiHeadAttention,
     "minGPT": LayerAsMinGPT,
-    "timm": LayerAsTimm,
-    "vit-pytorch": LayerAsViTPytorch,
-    "three projections": LayerOfThreeProjections,
     "F.scaled_dot_product_attention": LayerByFlash,
     "head by head": LayerHeadByHead,
-    "images and heads as one axis": LayerByBmm,
     "einsum with the weights cut into heads": LayerByEinsum,
     "dropout by hand": LayerWithOwnDropout,
     "in an nn.ModuleDict too": LayerInContainer,
-    "in an nn.Sequential too": LayerInSequence,
 } | {
     f"weights by {name}": layer_attending_by(attend)
     for name, attend in ATTEND.items()
