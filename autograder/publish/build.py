@@ -64,7 +64,7 @@ def cells_of(source: Path) -> list[nbformat.NotebookNode]:
     cell's end become hidden tests. If an exercise says `bonus=true`, its tests are a bonus too.
     """
     cells, bonus, tested = [], set(), ""
-    for cell in jupytext.read(source).cells:
+    for cell in jupytext.read(source, fmt="py:percent").cells:
         if "bonus" in cell.metadata:
             bonus.add(cell.metadata["exercise"])
         if "program" in cell.metadata:
