@@ -23,41 +23,19 @@ from solutions import multihead as answers
 judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
 of_tensors = partial(judged, ask=ask_tensors, read=read_tensors)
 
+EINSUMS = {"matmul": "product", "matmul_transposed": "product", "batched_trace": "trace"}
+EINSUMS |= {"pairwise_dot": "product", "bilinear": "product"}  # the names of their results
+
 ALL = (
-    of_tensors(
-        name="matmul",
-        names=("product",),
-        oracle=oracles.matmul,
-        stages={"values": cases.matmul},
-        visible=cases.matmul_visible,
-    ),
-    of_tensors(
-        name="matmul_transposed",
-        names=("product",),
-        oracle=oracles.matmul_transposed,
-        stages={"values": cases.matmul_transposed},
-        visible=cases.matmul_transposed_visible,
-    ),
-    of_tensors(
-        name="batched_trace",
-        names=("trace",),
-        oracle=oracles.batched_trace,
-        stages={"values": cases.batched_trace},
-        visible=cases.batched_trace_visible,
-    ),
-    of_tensors(
-        name="pairwise_dot",
-        names=("product",),
-        oracle=oracles.pairwise_dot,
-        stages={"values": cases.pairwise_dot},
-        visible=cases.pairwise_dot_visible,
-    ),
-    of_tensors(
-        name="bilinear",
-        names=("product",),
-        oracle=oracles.bilinear,
-        stages={"values": cases.bilinear},
-        visible=cases.bilinear_visible,
+    *(
+        of_tensors(
+            name=name,
+            names=(result,),
+            oracle=getattr(oracles, name),
+            stages={"values": getattr(cases, name)},
+            visible=getattr(cases, f"{name}_visible"),
+        )
+        for name, result in EINSUMS.items()
     ),
     of_tensors(
         name="split_heads",
