@@ -234,26 +234,6 @@ def read_positions(measured):
     }
 
 
-def ask_token(module, shapes, depth, images, seed):
-    """For tokens that are only positions, and then only the class token: return evaluation, training, and nothing at all."""
-    results = []
-    for zeros in (EMBEDDED, (*EMBEDDED[1:], "position_embedding")):
-        load(module, shapes, seed)
-        fill(module, [*zeros, *branches(depth)])
-        outputs = [run(module, images), run(module, images, True)]
-        fill(module, ["position_embedding", "class_token"])
-        results.append([*outputs, run(module, images)])
-    return results
-
-
-def token_has_dropout(results):
-    """Does dropout act on the token that is read?"""
-    for evaluated, trained, nothing in results:
-        if not equal(evaluated, nothing):
-            return not equal(evaluated, trained)
-    return True  # neither of them is read; another check judges that
-
-
 def nearest_factor(factor):
     """Return the nearest of the known factors: 1, 1 / 0.7 and its square, 1 / 0.3, and numbers between them."""
     return min((0, 0.7, 1, 1.43, 1.7, 2.04, 2.7, 3.33), key=lambda known: abs(factor - known))
@@ -317,7 +297,6 @@ def ask_dropout(cls, shapes, sizes, images, dropout, seed):
         "evaluated": evaluated,
         "encoder": encoder,
         "after_encoder": after_encoder,
-        "token": ask_token(module, shapes, sizes["depth"], images, seed),
         "parts": {
             name: ask_dropout_of(module, shapes, sizes["depth"], many, seed, parts) for name, parts in of_parts.items()
         },
@@ -336,7 +315,6 @@ def read_dropout(measured):
         "evaluation_is_the_same_with_and_without_dropout": np.bool_(all(equal(each, plain) for each in evaluated)),
         "encoder_has_dropout": np.bool_(not equal(*measured["encoder"])),
         "no_dropout_after_the_encoder": np.bool_(equal(*measured["after_encoder"])),
-        "tokens_have_dropout": np.bool_(token_has_dropout(measured["token"])),
         **dropouts,
     }
 
