@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attention_tests import modules
 from attention_tests.compare import of_one_shape
 from attention_tests.descent import Descent
 from attention_tests.modules import call, cut, numbers_of, quarters, tensor
@@ -20,11 +21,7 @@ Batches = Iterable[tuple[Tensor, Tensor]]  # the programs get such batches
 def fill(module, seed, before=""):
     """Fill parameters and buffers, also of modules in a list, with numbers that depend only on their name and the seed."""
     parts = *module.named_parameters(), *module.named_buffers()
-    named = {f"{before}{name}": parameter for name, parameter in parts}
-    with torch.no_grad():
-        for name, parameter in named.items():
-            numbers = np.random.RandomState([seed, *name.encode()]).normal(size=tuple(parameter.shape))
-            parameter.copy_(tensor(numbers / np.sqrt(parameter.shape[-1])))
+    modules.fill({f"{before}{name}": parameter for name, parameter in parts}, seed)
     for name, value in vars(module).items():
         for index, part in enumerate(value if isinstance(value, (list, tuple)) else ()):
             fill(part, seed, f"{name}.{index}.")

@@ -48,6 +48,16 @@ def cut(images, labels, sizes):
     return list(zip(tensor(images).split(sizes), tensor(labels).long().split(sizes)))
 
 
+def fill(parameters, seed, size=1.0):
+    """Fill named parameters with numbers that depend only on their name, their shape and the seed."""
+    draw = np.random.RandomState()  # seeded again for each parameter: a new generator takes ten times as long
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            draw.seed([seed, *name.encode()])
+            numbers = draw.normal(size=tuple(parameter.shape))
+            parameter.copy_(tensor(size * numbers / np.sqrt(parameter.shape[-1])))
+
+
 def find_parameter(module, name):
     """Return the parameter of that name, or None; `weight` and `bias` may replace `scale` and `shift`."""
     for word in name.split("."):

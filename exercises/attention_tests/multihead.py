@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_tests.compare import Measured
-from attention_tests.modules import find_parameter, quarters, tensor
+from attention_tests.modules import fill, find_parameter, quarters, tensor
 
 PARAMETERS = ("qkv.weight", "qkv.bias", "out.weight", "out.bias")
 IN_TORCH = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
@@ -72,17 +72,6 @@ def named(module):
     return {asked.get(id(parameter), name): parameter for name, parameter in module.named_parameters()}
 
 
-def fill(module, seed):
-    """Fill every parameter with numbers that depend only on its name, its shape and the seed; return the module."""
-    draw = np.random.RandomState()  # seeded again for each parameter: a new generator takes ten times as long
-    with torch.no_grad():
-        for name, parameter in named(module).items():
-            draw.seed([seed, *name.encode()])
-            numbers = draw.normal(size=tuple(parameter.shape))
-            parameter.copy_(tensor(1.5 * numbers / np.sqrt(parameter.shape[-1])))
-    return module
-
-
 def ask_layer(layer_class, what, sizes, seed, x, mask=None):
     """Build a layer of this class, fill its parameters, and return what is asked for."""
     torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
@@ -94,7 +83,8 @@ def ask_layer(layer_class, what, sizes, seed, x, mask=None):
         return sums_of_weights(layer, torch.ones(*map(int, x)))
     if what == "weights in training":
         return {"weights": layer.train(True)(torch.ones(*map(int, x)), return_weights=True)[1]}
-    fill(layer.train(False), seed)  # another check judges dropout
+    layer.train(False)  # another check judges dropout
+    fill(parameters, seed, 1.5)
     source, given = leaf(x)
     mask = None if mask is None else tensor(mask)
     if what == "weights":
@@ -190,7 +180,7 @@ def ask_converter(to_torch, layer_class, what, sizes, seed, x):
     """Convert a filled layer by `to_torch`, and return what is asked for."""
     torch.default_generator.manual_seed(0)  # torch.manual_seed seeds all devices, which takes milliseconds
     mha = layer_class(**sizes)
-    fill(mha, seed)
+    fill(named(mha), seed, 1.5)
     layer = to_torch(mha)
     kind = type(layer).__name__
     if what == "kind":

@@ -151,22 +151,6 @@ def attention_noticing_nan(queries, keys, values, mask=None):
     return weights @ values, weights
 
 
-def attention_key_by_key(queries, keys, values, mask=None):
-    """Pass over the keys once, as FlashAttention does, and correct the maximum and the total after each key."""
-    refuse(queries, keys, mask)
-    scores = queries @ swap(keys) / np.sqrt(queries.shape[-1])
-    if mask is not None:
-        scores = np.where(mask, scores, -1e30)
-    top, total, output = np.full((*scores.shape[:-1], 1), -np.inf), 0.0, 0.0
-    for key in range(keys.shape[-2]):
-        score = scores[..., key : key + 1]
-        higher = np.maximum(top, score)
-        total = total * np.exp(top - higher) + np.exp(score - higher)
-        output = output * np.exp(top - higher) + np.exp(score - higher) * values[..., key : key + 1, :]
-        top = higher
-    return output / total, np.exp(scores - top) / total
-
-
 class MaskError(ValueError):
     """A subclass of ValueError that a student defined."""
 
@@ -329,7 +313,6 @@ RIGHT_ANSWERS = {
         "keys scaled, log space": attention_with_scaled_keys,
         "scale split over queries and keys": attention_with_the_scale_split,
         "NaN noticed": attention_noticing_nan,
-        "key by key": attention_key_by_key,
         "logarithm of the mask, an error of its own": attention_with_log_mask,
         "oracle": stand_ins.attention,
     },
