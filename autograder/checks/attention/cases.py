@@ -266,26 +266,15 @@ def with_grad_output(rng, arguments):
 
 
 def backward_stage(name: str):
-    def cases(rng):
-        return [
-            Case(
-                "as many queries as keys, all widths equal",
-                with_grad_output(rng, qkv(rng, n_queries=4, n_keys=4, width=3, value_width=3)),
-                only=(name,),
-            ),
-            Case(
-                "as many queries as keys",
-                with_grad_output(rng, qkv(rng, n_queries=4, n_keys=4, width=3, value_width=2)),
-                only=(name,),
-            ),
-            Case(
-                "3 queries, 5 keys",
-                with_grad_output(rng, qkv(rng, n_queries=3, n_keys=5, width=4, value_width=2)),
-                only=(name,),
-            ),
-        ]
-
-    return cases
+    """Return a function that draws the cases of one gradient."""
+    sizes = {
+        "as many queries as keys, all widths equal": dict(n_queries=4, n_keys=4, width=3, value_width=3),
+        "as many queries as keys": dict(n_queries=4, n_keys=4, width=3, value_width=2),
+        "3 queries, 5 keys": dict(n_queries=3, n_keys=5, width=4, value_width=2),
+    }
+    return lambda rng: [
+        Case(title, with_grad_output(rng, qkv(rng, **each)), only=(name,)) for title, each in sizes.items()
+    ]
 
 
 def backward_axes_cases(rng):

@@ -54,7 +54,7 @@ MISTAKES = (
         "large scores are limited",
         "Different large scores get the same weight. Which of your lines changes large scores? Subtracting the maximum "
         "of each row does not change the weights.",
-        *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -50, 50)", "np.clip(scores, -10, 10)"),
+        *variants(ALL, SHIFT, "np.clip(scores, -100, 100)", "np.clip(scores, -10, 10)"),
         variant(ALL, SHIFT, "np.minimum(scores, 700)"),
         variant(FORWARD, "if mask is not None:", "scores = np.clip(scores, -100, 100)\n    if mask is not None:"),
     ),
@@ -62,10 +62,9 @@ MISTAKES = (
         "M4",
         "a row is divided by the sum of another row",
         "Each weight is divided by the sum of another row. Which shape has the array by which you divide?",
-        *variants(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))", "sum(axis=axis)"),
+        variant(ALL, TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
         # The maximum of each row is not subtracted, as in an answer exp(scores) / exp(scores).sum(...).
         variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=min(1, exponentials.ndim - 1))"),
-        variant(ALL, LARGEST, "max()", TOTAL, "sum(axis=axis)"),
         variant(ALL, LARGEST, "max(axis=axis)", TOTAL, "sum(axis=axis)"),
     ),
     Mistake(
@@ -101,15 +100,12 @@ MISTAKES = (
         variant(ALL, "sum(axis=axis", "sum(axis=min(1, exponentials.ndim - 1)"),
         variant("softmax", "sum(axis=axis", "sum(axis=-1"),
         variant("online_softmax", "scores.max(axis=-1)", "scores.max(axis=-2)", "sum(axis=-1)", "sum(axis=-2)"),
-        *variants(
-            "softmax", "shifted =", "axis = -1\n    shifted =", "axis = -2 if scores.ndim > 1 else 0\n    shifted ="
-        ),
+        variant("softmax", "shifted =", "axis = -1\n    shifted ="),
         *variants("softmax", "shifted =", "axis = 0\n    shifted =", "axis = min(1, scores.ndim - 1)\n    shifted ="),
         *variants(INSIDE, "softmax(scores)", "softmax(scores, axis=-2)", "softmax(scores, axis=0)"),
         variant(INSIDE, "softmax(scores)", "softmax(scores, axis=1)"),
         # If the mask hides a whole column, -inf gives NaN, and -1e9 does not.
         variant(FORWARD, "softmax(scores)", "softmax(scores, axis=-2)", "-np.inf", "-1e9"),
-        variant(FORWARD, "softmax(scores)", "softmax(scores, axis=0)", "-np.inf", "-1e9"),
         variant(FORWARD, "softmax(scores)", "softmax(scores, axis=1)", "-np.inf", "-1e9"),
     ),
     Mistake(
@@ -155,7 +151,6 @@ MISTAKES = (
         "queries @ keysᵀ?",
         variant(INSIDE, "queries @ np.swapaxes(keys", "keys @ np.swapaxes(queries"),
         variant(FORWARD, "softmax(scores)", "np.swapaxes(softmax(scores), -1, -2)"),
-        variant("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
     ),
     Mistake(
         "M12",
@@ -180,7 +175,7 @@ MISTAKES = (
         "keys used as values, or values not projected",
         "The weights are right, but they mix the wrong vectors. Which vectors should they mix?",
         *variants(FORWARD, "weights @ values", "weights @ keys", "weights @ queries"),
-        *variants("self_attention", "tokens @ w_value", "tokens @ w_key", "tokens @ w_query", "tokens"),
+        variant("self_attention", "tokens @ w_value", "tokens"),
     ),
     Mistake(
         "M14",
@@ -231,17 +226,12 @@ MISTAKES = (
         "Your queries look at the keys that the mask forbids. True means that a query may look. Is your condition "
         "inverted?",
         variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores"),
-        variant(FORWARD, "mask, scores, -np.inf", "mask, -np.inf, scores", *UNCHECKED),
-        variant(FORWARD, "mask, scores, -np.inf", "mask, -1e9, scores", *UNCHECKED),
     ),
     Mistake(
         "M17",
         "masked after the softmax and not renormalised",
         "With a mask, your rows sum to less than 1. Do you mask the scores before the softmax?",
         variant(FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)"),
-        variant(
-            FORWARD, HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)", *UNCHECKED
-        ),
     ),
     Mistake(
         "M18",
@@ -249,10 +239,8 @@ MISTAKES = (
         "Hidden keys still get weight. Which score does a hidden key have in your function? Multiplying by 0 leaves "
         "exp(0) = 1, and a large finite number may still be the largest score of its row.",
         variant(FORWARD, HIDE, "scores + mask"),
-        variant(FORWARD, HIDE, "scores + mask", *UNCHECKED),
         variant(FORWARD, HIDE, "scores + ~mask", *UNCHECKED),
         variant(FORWARD, HIDE, "scores * mask"),
-        variant(FORWARD, HIDE, "scores * mask", *UNCHECKED),
         *variants(FORWARD, "-np.inf", "-10.0", "-100.0", "-10_000.0"),
     ),
     Mistake(
@@ -273,8 +261,6 @@ MISTAKES = (
         "no error although the mask hides all keys from a query",
         "The mask hides all keys from a query, so its weights cannot sum to 1. Do you raise a ValueError before the softmax?",
         variant(FORWARD, *UNCHECKED),
-        variant(FORWARD, *UNCHECKED, "-np.inf", "-1e9"),
-        variant(FORWARD, *UNCHECKED, "softmax(scores)", "np.nan_to_num(softmax(scores))"),
     ),
     Mistake(
         "M65",
@@ -339,7 +325,6 @@ MISTAKES = (
         "the mask is not used",
         "Your result is the same with and without a mask. Where do you use the mask?",
         variant(FORWARD, HIDE, "scores"),
-        variant(FORWARD, HIDE, "scores", *UNCHECKED),
     ),
     Mistake(
         "M165",
@@ -392,7 +377,6 @@ MISTAKES = (
         "All scores of a row may be below 0, and a row that has seen no key has no score. What is your largest score "
         "then?",
         variant("online_softmax", "np.maximum(largest, scores", "np.maximum(np.maximum(largest, 0), scores"),
-        variant("online_softmax", "return larger", "return origin"),
     ),
     Mistake(
         "M199",
