@@ -222,10 +222,7 @@ def compare_layers(images=2, heads=3, tokens=5, head_width=4):
 try:
     compare_layers()
 except NotImplementedError as error:
-    # The template raises NotImplementedError without a text. Any other error is shown.
-    if error.args:
-        raise
-    print("Write MultiHeadAttention and to_torch first.")
+    print("Write MultiHeadAttention and to_torch first.", *error.args)
 
 # %% [markdown]
 # ## 6 In your own words
