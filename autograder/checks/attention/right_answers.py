@@ -23,10 +23,6 @@ def refuse(queries: Array, keys: Array, mask: Array | None) -> None:
         raise ValueError("the mask hides all keys from a query")
 
 
-def hide(scores: Array, mask: Array | None) -> Array:
-    return scores if mask is None else np.where(mask, scores, -np.inf)
-
-
 def in_float32(answer):
     def narrow(*arguments):
         return answer(*(a.astype(np.float32) if np.ndim(a) and a.dtype != bool else a for a in arguments))
@@ -140,7 +136,8 @@ def attention_with_the_scale_split(queries, keys, values, mask=None):
 def attention_noticing_nan(queries, keys, values, mask=None):
     """Look for a NaN, which shows that the mask hides all keys from a query."""
     products = queries @ swap(keys)
-    scores = hide(products / np.sqrt(queries.shape[-1]), mask)
+    scores = products / np.sqrt(queries.shape[-1])
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
     largest = scores.max(-1, keepdims=True)
     shifted = scores - largest
     exponentials = np.exp(shifted)
@@ -165,17 +162,6 @@ def attention_with_log_mask(queries, keys, values, mask=None):
     scores = scores if mask is None else scores + np.log(mask)
     weights = softmax_in_loops(scores)
     return np.einsum("...ij,...jv->...iv", weights, values), weights
-
-
-def self_attention_in_one_form(tokens, w_query, w_key, w_value, mask=None):
-    """Compute the scores as one bilinear form of the tokens. Mix the tokens, and project the mixed tokens to values."""
-    form = w_query @ w_key.T / np.sqrt(w_query.shape[1])  # (D, D)
-    scores = np.einsum("...nd,de,...me->...nm", tokens, form, tokens)
-    if mask is not None:
-        refuse(tokens, tokens, mask)
-        scores = np.where(mask, scores, -np.inf)
-    weights = softmax_in_log_space(scores)
-    return weights @ tokens @ w_value, weights
 
 
 def self_attention_packed(tokens, w_query, w_key, w_value, mask=None):
@@ -209,23 +195,6 @@ def backward_by_the_output(grad_output, queries, keys, values):
     grad_scores = weights * centred
     root = queries.shape[-1] ** 0.5
     return grad_scores @ (keys / root), swap(grad_scores) @ (queries / root), swap(weights) @ grad_output
-
-
-def backward_in_loops(grad_output, queries, keys, values):
-    root = np.sqrt(queries.shape[-1])
-    gradients = [np.zeros_like(array, dtype=float) for array in (queries, keys, values)]
-    for index in np.ndindex(queries.shape[:-2]):
-        q, k, v, g = queries[index], keys[index], values[index], grad_output[index]
-        grad_q, grad_k, grad_v = (gradient[index] for gradient in gradients)
-        for i in range(len(q)):
-            p = scipy.special.softmax(k @ q[i] / root)
-            grad_p = v @ g[i]
-            for j in range(len(k)):
-                grad_v[j] += p[j] * g[i]
-                grad_s = sum(p[m] * ((m == j) - p[j]) * grad_p[m] for m in range(len(k)))
-                grad_q[i] += grad_s * k[j] / root
-                grad_k[j] += grad_s * q[i] / root
-    return tuple(gradients)
 
 
 def backward_through(attend):
@@ -318,7 +287,6 @@ RIGHT_ANSWERS = {
     },
     "self_attention": {
         "answer": answers.self_attention,
-        "one bilinear form": self_attention_in_one_form,
         "packed projections": self_attention_packed,
         "oracle": oracles.oracle_self_attention,
     },
@@ -326,7 +294,6 @@ RIGHT_ANSWERS = {
         "answer": answers.attention_backward,
         "whole Jacobians": backward_with_whole_jacobians,
         "row sums of the output": backward_by_the_output,
-        "loops": backward_in_loops,
         "float32": in_float32(answers.attention_backward),
         "attention in loops": backward_through(attention_in_loops),
         "attention in torch": backward_through(attention_in_torch),

@@ -237,28 +237,6 @@ class LayerHeadByHead(nn.Module):
         return (output, torch.stack(maps, dim=1)) if return_weights else output
 
 
-class LayerByEinsum(nn.Module):
-    """Uses one einsum from tokens to heads and one back, with the weights viewed as (3, H, d, D) and (D, H, d)."""
-
-    def __init__(self, width, num_heads, dropout=0.0):
-        super().__init__()
-        self.num_heads, self.p = num_heads, dropout
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x, mask=None, return_weights=False):
-        w = self.qkv.weight.unflatten(0, (3, self.num_heads, -1))
-        b = self.qkv.bias.unflatten(0, (3, self.num_heads, 1, -1))
-        q, k, v = torch.einsum("bnw,chdw->cbhnd", x, w) + b[:, None]
-        scores = torch.einsum("bhid,bhjd->bhij", q, k).mul(q.shape[-1] ** -0.5)
-        if mask is not None:
-            scores = scores + with_axes(mask).float().log()
-        weights = torch.softmax(scores, dim=-1)
-        kept = torch.dropout(weights, self.p, self.training)
-        out = self.out.weight.unflatten(1, (self.num_heads, -1))
-        output = torch.einsum("bhij,bhjd,whd->biw", kept, v, out) + self.out.bias
-        return (output, weights) if return_weights else output
-
-
 class LayerWithOwnDropout(nn.Module):
     """Computes the dropout itself, on normalised exponentials."""
 
@@ -306,7 +284,6 @@ MULTI_HEAD_ATTENTION = {
     "minGPT": LayerAsMinGPT,
     "F.scaled_dot_product_attention": LayerByFlash,
     "head by head": LayerHeadByHead,
-    "einsum with the weights cut into heads": LayerByEinsum,
     "dropout by hand": LayerWithOwnDropout,
     "in an nn.ModuleDict too": LayerInContainer,
 } | {
