@@ -2,10 +2,11 @@
 
 import re
 
+import numpy as np
 import pytest
 from conftest import find_violations
 from playwright.sync_api import Browser
-from widget_page import STATIC, Open, matrix, middle, press, stroke
+from widget_page import STATIC, Open, drag, matrix, middle, press, read, stroke
 
 from autograder.imports import ROOT
 
@@ -91,24 +92,38 @@ def test_keyboard_reaches_all_of_a_widget(name: str, open_widget: Open) -> None:
     assert reached == wanted > 0
 
 
-def test_number_is_dragged_by_a_finger(open_widget: Open) -> None:
-    """Does a sideways move of a finger raise a number?"""
+def test_number_is_changed_by_keyboard_mouse_and_finger(open_widget: Open) -> None:
+    """Do the arrow keys and a move to the right raise a number, and does the output change with it?"""
     page = open_widget("attention", width=390)
-    field = matrix(page, "keys K").locator("input").first
-    field.scroll_into_view_if_needed()
-    x, y = middle(field)
-    stroke(page, (x, y), (x + 60, y))
-    assert field.input_value() == "4.5"
+    before = read(matrix(page, "4 mix, output"))
+    field = matrix(page, "queries Q").locator("input").first
+    field.focus()
+    page.keyboard.press("ArrowUp")
+    assert field.input_value() == "1.5"
+    for move, value in ((drag, "4"), (stroke, "6.5")):
+        x, y = middle(field)
+        move(page, (x, y), (x + 60, y))
+        assert field.input_value() == value
+    after = read(matrix(page, "4 mix, output"))
+    assert (after[0] != before[0]).all()
+    np.testing.assert_array_equal(after[1:], before[1:])
 
 
-def test_mask_is_painted_by_a_finger(open_widget: Open) -> None:
-    """Does a finger that moves over a row forbid its cells one by one?"""
+def test_mask_is_painted_by_keyboard_mouse_and_finger(open_widget: Open) -> None:
+    """Does a stroke forbid the cells in its way, do arrow keys and Space allow one again, and do the weights follow?"""
     page = open_widget("masks", width=390)
     press(page, "all")
     cells = matrix(page, "may look").locator("button")
-    cells.nth(12).scroll_into_view_if_needed()
-    stroke(page, middle(cells.nth(12)), middle(cells.nth(16)))
-    assert [cells.nth(i).get_attribute("aria-pressed") for i in range(11, 18)] == ["true", *["false"] * 5, "true"]
+    cells.first.scroll_into_view_if_needed()
+    drag(page, middle(cells.nth(3)), middle(cells.nth(33)))
+    stroke(page, middle(cells.nth(12)), middle(cells.nth(14)))
+    weights = read(matrix(page, "weights"))
+    assert {*zip(*np.nonzero(weights == 0))} == {*((row, 3) for row in range(6)), (2, 0), (2, 1), (2, 2)}
+    np.testing.assert_allclose(weights.sum(1), 1, atol=0.031)
+    cells.first.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert read(matrix(page, "weights"))[1, 3] > 0
 
 
 def test_widget_is_printed_as_it_stands(open_widget: Open) -> None:

@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from conftest import FIRST_SEED_SOON
 from playwright.sync_api import Page
-from widget_page import Open, matrix, press, read, slide
+from widget_page import Open, call, matrix, note_of, press, read, slide
+
+
+VERSIONS = ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13")
 
 
 def draw(rng: np.random.Generator, *shape: int) -> torch.Tensor:
@@ -40,7 +43,7 @@ def test_attention_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
         for field, number in zip(matrix(page, name).locator("input").all(), numbers.flatten().tolist(), strict=True):
             field.fill(f"{number:.2f}")
     open_versions(page)
-    for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13"):
+    for version in VERSIONS:
         press(page, version)
         weights = wrong_weights(version, *given)
         output = weights @ (given[1] if version == "M13" else given[2])
@@ -55,10 +58,7 @@ def test_lamps_are_those_of_the_chapter(seed: int, open_widget: Open) -> None:
     """Do the tests notice what the chapter's table says, for numbers without symmetry?"""
     page, rng = open_widget("attention"), np.random.default_rng(seed)
     given = {name: draw(rng, 3, 2).tolist() for name in "QKV"}
-    seen = {
-        version: page.evaluate("([given, version]) => Widgets.attention.noticed(given, version)", [given, version])
-        for version in ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13")
-    }
+    seen = {version: call(page, "attention.noticed", given, version) for version in VERSIONS}
     only_loop = [False] * 5 + [True]  # shape, permute, same, mean, large, loop
     assert seen == dict.fromkeys(("M6", "M8", "M9", "M10", "M11"), only_loop) | {
         "right": [False] * 6,
@@ -104,46 +104,21 @@ def test_results_are_shown_after_a_guess(open_widget: Open) -> None:
     assert total.text_content() == "0 of 6 tests notice a mistake."
     press(page, "example")
     assert page.locator(".lit").count() == 1
-    page.get_by_role("button", name="Hide the results").click()
-    assert page.locator(".lit").count() == 0
-
-
-def test_attention_overflows_without_the_maximum(open_widget: Open) -> None:
-    """Does M3 show NaN for long queries, and the right version not?"""
-    page = open_widget("attention")
-    press(page, "long")
+    press(page, "long")  # exponentials overflow without the maximum
     assert np.isfinite(read(matrix(page, "4 mix, output"))).all()
-    open_versions(page)
     press(page, "M3")
     assert np.isnan(read(matrix(page, "4 mix, output"))).sum() == 4
     page.get_by_role("button", name="Show the results").click()
-    assert page.get_by_text("4 of 6 tests notice a mistake.").is_visible()
-
-
-def test_number_is_changed_by_keyboard_and_by_dragging(open_widget: Open) -> None:
-    """Do the arrow keys and a drag to the right raise a number, and does the output change with it?"""
-    page = open_widget("attention")
-    before = read(matrix(page, "4 mix, output"))
-    field = matrix(page, "queries Q").locator("input").first
-    field.focus()
-    page.keyboard.press("ArrowUp")
-    assert field.input_value() == "1.5"
-    box = field.bounding_box()
-    page.mouse.move(box["x"] + 20, box["y"] + 10)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 68, box["y"] + 10, steps=4)
-    page.mouse.up()
-    assert field.input_value() == "3.5"
-    after = read(matrix(page, "4 mix, output"))
-    assert (after[0] != before[0]).all()
-    np.testing.assert_array_equal(after[1:], before[1:])
+    assert total.text_content() == "4 of 6 tests notice a mistake."
+    page.get_by_role("button", name="Hide the results").click()
+    assert page.locator(".lit").count() == 0
 
 
 def test_riddle_shows_two_softmaxes_of_one_table(open_widget: Open) -> None:
     """Are both maps NumPy's, does an answer reveal the sums, and does each answer count once?"""
     page, rng = open_widget("riddle"), np.random.default_rng(0)
     scores = rng.normal(size=(5, 5))
-    made = page.evaluate("scores => Widgets.riddle.compute(scores)", scores.tolist())
+    made = call(page, "riddle.compute", scores)
     np.testing.assert_allclose(made["keys"], torch.softmax(torch.from_numpy(scores), 1), rtol=1e-12)
     np.testing.assert_allclose(made["queries"], torch.softmax(torch.from_numpy(scores), 0), rtol=1e-12)
     assert not page.locator(".late").first.is_visible()
@@ -178,45 +153,31 @@ def test_temperature_is_that_of_pytorch(seed: int, open_widget: Open) -> None:
     assert f"entropy {entropy:.2f} of" in page.locator(".entropy").text_content()
     for shift in (True, False):  # both agree in every digit, and NaN is where NumPy has NaN
         for added in (0, 1000, -1000):
-            given = (scores + added).tolist()
-            made = page.evaluate("([s, tau, shift]) => Widgets.temperature.compute(s, tau, shift)", [given, 2.0, shift])
+            given = scores + added
+            made = call(page, "temperature.compute", given, 2.0, shift)
             with np.errstate(all="ignore"):
-                exponentials = np.exp(np.array(given) / 2.0 - (max(given) / 2.0 if shift else 0.0))
+                exponentials = np.exp(given / 2 - shift * given.max() / 2)
                 expected = exponentials / exponentials.sum()
             np.testing.assert_allclose(made["weights"], expected, rtol=1e-12)
 
 
 def test_temperature_starts_as_on_paper_and_shows_the_overflow(open_widget: Open) -> None:
-    """Are the first weights 1/6, 2/6 and 3/6, and does adding 1,000 change them only without the maximum?"""
+    """Are the first weights 1/6, 2/6 and 3/6, and does adding 1,000 change them and end the curves only without the maximum?"""
     page = open_widget("temperature")
-    shown = page.locator(".widget-row .widget-bar")
+    shown, curves = page.locator(".widget-row .widget-bar"), page.locator(".widget-drawing path[stroke]")
     assert shown.all_text_contents() == ["1 / 6 = 0.167", "2 / 6 = 0.333", "3 / 6 = 0.500"]
     assert not matrix(page, "Jacobian ∂p / ∂(s/τ)").is_visible()
     press(page, "1000")
     assert shown.all_text_contents() == ["∞ / ∞ = NaN"] * 3
+    assert page.locator(".widget-drawing .nan").text_content() == "NaN"
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(np.exp(1000 / 10 ** np.linspace(-1.5, 1.5, 61))).sum()
+    assert [each.get_attribute("d").count("L") + 1 for each in curves.all()] == [finite] * 3
     press(page, "-1000")
     assert shown.all_text_contents() == ["0 / 0 = NaN"] * 3
     press(page, "shift")
     assert shown.all_text_contents() == ["0.33 / 2 = 0.167", "0.67 / 2 = 0.333", "1 / 2 = 0.500"]
-
-
-def test_curves_of_temperature_end_where_numbers_are_nan(open_widget: Open) -> None:
-    """Do the curves begin at the temperature from which on 1,000 does not overflow, with NaN before it?"""
-    page = open_widget("temperature")
-    curves, label = page.locator(".widget-drawing path[stroke]"), page.locator(".widget-drawing .nan")
-    whole = [each.get_attribute("d") for each in curves.all()]
-    assert len(whole) == 3 and label.count() == 0
-    press(page, "1000")
-    assert label.text_content() == "NaN"
-    temperatures = 10 ** np.linspace(-1.5, 1.5, 61)
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(np.exp((1000 + np.log([[1], [2], [3]])) / temperatures).sum(axis=0))
-    assert [each.get_attribute("d").count("L") + 1 for each in curves.all()] == [finite.sum()] * 3
-    press(page, "shift")
-    assert (
-        [each.get_attribute("d").count("L") for each in curves.all()] == [each.count("L") for each in whole] == [60] * 3
-    )
-    assert label.count() == 0
+    assert [each.get_attribute("d").count("L") for each in curves.all()] == [60] * 3
 
 
 def misread(version: str, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -244,48 +205,24 @@ def test_masks_are_read_as_pytorch_reads_them(seed: int, open_widget: Open) -> N
     mask[range(6), rng.permutation(6)] = False  # no row and no column is full
     mask[:, 0], mask[0], mask[0, 5] = True, True, False
     for version in ("right", "M16", "M17", "M18", "M19", "M20", "M71"):
-        call = "([scores, mask, version]) => Widgets.masks.compute(scores, mask, version).weights"
-        made = np.array(page.evaluate(call, [scores.tolist(), mask.tolist(), version]))
+        made = np.array(call(page, "masks.compute", scores, mask, version)["weights"])
         expected = misread(version, scores, mask).numpy()
         seen = np.isfinite(made).all(1)  # for an empty row PyTorch gives 0, and the formula NaN
         assert seen.any()
         assert (expected[~seen] == 0).all()
         np.testing.assert_allclose(made[seen], expected[seen], atol=1e-12, err_msg=version)
-        leaks = page.evaluate(
-            "([weights, mask]) => Widgets.masks.leaks(weights, mask)", [expected.tolist(), mask.tolist()]
-        )
+        leaks = call(page, "masks.leaks", expected, mask)
         np.testing.assert_allclose(leaks, (expected * ~mask.numpy()).sum(1), atol=1e-12)
-
-
-def test_mask_is_painted_by_mouse_and_by_keyboard(open_widget: Open) -> None:
-    """Does a stroke forbid a column, do arrow keys and Space allow a pair again, and do the weights follow?"""
-    page = open_widget("masks")
-    press(page, "all")
-    cells = matrix(page, "may look").locator("button")
-    first, last = cells.nth(3).bounding_box(), cells.nth(33).bounding_box()
-    page.mouse.move(first["x"] + 9, first["y"] + 9)
-    page.mouse.down()
-    page.mouse.move(last["x"] + 9, last["y"] + 9, steps=20)
-    page.mouse.up()
-    weights = read(matrix(page, "weights"))
-    assert (weights[:, 3] == 0).all()
-    np.testing.assert_allclose(weights.sum(1), 1, atol=0.031)
-    cells.first.focus()
-    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "Space"):
-        page.keyboard.press(key)
-    assert read(matrix(page, "weights"))[1, 3] > 0
-    cells.nth(4).tap()
-    assert read(matrix(page, "weights"))[0, 4] == 0
 
 
 def test_masks_say_what_leaks(open_widget: Open) -> None:
     """Is the leak of M20 a complete row, and the right answer to an empty row an error in words?"""
     page = open_widget("masks")
     press(page, "nothing")
-    assert "ValueError: the mask hides all keys from query 3" in page.locator(".widget-note").text_content()
+    assert "ValueError: the mask hides all keys from query 3" in note_of(page)
     assert np.isnan(read(matrix(page, "weights"))).all()
     press(page, "M20")
-    assert "1.00 of 6 units" in page.locator(".widget-note").text_content()
+    assert "1.00 of 6 units" in note_of(page)
     np.testing.assert_allclose(read(matrix(page, "weights"))[2], 1 / 6, atol=0.00501)
 
 
@@ -299,8 +236,7 @@ def test_learning_follows_the_gradient_of_pytorch(open_widget: Open) -> None:
     same = sequences[:, None, :] == answers[:, :, None]  # (5, 8, 8)
     loss = -(read_digits * same).sum(-1).log().mean()
     loss.backward()
-    call = "([q, k, sequences, answers]) => Widgets.learn.compute(q, k, sequences, answers)"
-    made = page.evaluate(call, [queries.tolist(), keys.tolist(), sequences.tolist(), answers.tolist()])
+    made = call(page, "learn.compute", queries, keys, sequences, answers)
     assert made["loss"] == pytest.approx(loss.item(), abs=1e-10)
     np.testing.assert_allclose(made["gradQueries"], queries.grad, atol=1e-10)
     np.testing.assert_allclose(made["gradKeys"], keys.grad, atol=1e-10)
@@ -321,9 +257,6 @@ def test_learning_finds_where_to_look(task: str, looks: list[int], open_widget: 
     weights = read(matrix(page, "attention map"))
     np.testing.assert_array_equal(weights.argmax(axis=1), looks)
     written = "".join("27182818"[place] for place in looks)
-    assert (
-        f"After 200 steps the model writes {written}: 8 of 8 digits are right."
-        in page.locator(".widget-note").text_content()
-    )
+    assert f"After 200 steps the model writes {written}: 8 of 8 digits are right." in note_of(page)
     page.get_by_label("Your eight digits").fill("271")
-    assert page.locator(".widget-note").text_content() == "Type eight digits."
+    assert note_of(page) == "Type eight digits."

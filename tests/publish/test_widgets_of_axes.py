@@ -4,34 +4,10 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Page
-from widget_page import Open, matrix, press, read
+from widget_page import Open, call, matrix, note_of, press, read
 
 from autograder.imports import ROOT
 from solutions.vit import patchify
-
-
-def draw_equation(rng: np.random.Generator) -> str:
-    """Return a random equation of one to three arrays that einsum accepts, with repeated letters."""
-    inputs = ["".join(rng.choice(list("abcde"), rng.integers(1, 4))) for _ in range(rng.integers(1, 4))]
-    letters = sorted(set("".join(inputs)))
-    return f"{','.join(inputs)}->{''.join(rng.permutation(letters)[: rng.integers(0, len(letters) + 1)])}"
-
-
-def test_einsum_is_that_of_numpy(open_widget: Open) -> None:
-    """Is the result of sixty random equations NumPy's, and does the widget say how each number is made?"""
-    page, rng = open_widget("einsum"), np.random.default_rng(0)
-    sizes = dict(zip("abcde", (2, 3, 4, 5, 6), strict=True))
-    for _ in range(60):
-        equation = draw_equation(rng)
-        inputs = equation.partition("->")[0]
-        arrays = [rng.normal(size=[sizes[letter] for letter in letters]) for letters in inputs.split(",")]
-        call = "([equation, sizes, arrays]) => Widgets.einsum.compute(Widgets.einsum.parse(equation), sizes, arrays)"
-        flat = [array.flatten() for array in arrays]
-        made = page.evaluate(call, [equation, sizes, [array.tolist() for array in flat]])
-        expected = np.einsum(equation, *arrays)
-        np.testing.assert_allclose(np.reshape(made["numbers"], expected.shape), expected, atol=1e-10, err_msg=equation)
-        last = sum(np.prod([array[at] for array, at in zip(flat, term, strict=True)]) for term in made["made"][-1])
-        np.testing.assert_allclose(last, expected.flatten()[-1], atol=1e-10, err_msg=equation)
 
 
 def blocks_of(page: Page) -> list[list[int]]:
@@ -53,35 +29,14 @@ def test_einsum_shows_what_it_computes(equation: str, open_widget: Open) -> None
     np.testing.assert_array_equal(output, np.einsum(equation, *arrays).flatten())
 
 
-@pytest.mark.parametrize(
-    ("equation", "words"),
-    [
-        ("ij,jk->il", "“l” is in the output but in no input"),
-        ("ij->ii", "twice in the output"),
-        ("ij,,jk->ik", "has no letters"),
-        ("", "has no letters"),
-        ("i1->i", "“1” is not a letter"),
-        ("i->j->k", "“-” is not a letter"),
-        ("...i->i", "“...” does not work"),
-        ("i->i,j", "remove the comma after the arrow"),
-        ("a,b,c,d->abcd", "at most three arrays"),
-        ("bhijcd->b", "make a size smaller"),
-    ],
-)
-def test_einsum_says_what_is_wrong(equation: str, words: str, open_widget: Open) -> None:
-    """Does a wrong equation get an answer in words, and does the page recover from it?"""
-    page = open_widget("einsum")
-    page.get_by_label("equation", exact=True).fill(equation)
-    assert words in page.locator(".widget-note").text_content()
-    assert not page.locator(".arrays").is_visible()
-    page.get_by_label("equation", exact=True).fill("ij->ji")
-    assert page.locator(".arrays").is_visible()
-
-
 def test_einsum_says_what_a_letter_does(open_widget: Open) -> None:
-    """Are the chapter's three roles named, and does a size change the arrays and the loop?"""
+    """Are the chapter's three roles named, does a size change the arrays and the loop, and does a wrong equation hide them?"""
     page = open_widget("einsum")
+    for wrong, words in (("ij->ii", "twice in the output"), ("bhijcd->b", "make a size smaller")):
+        page.get_by_label("equation", exact=True).fill(wrong)
+        assert words in note_of(page) and not page.locator(".arrays").is_visible()
     page.get_by_label("equation", exact=True).fill("bi,bj->b")
+    assert page.locator(".arrays").is_visible()
     assert page.locator(".axes label").all_text_contents() == ["bshared", "isummed", "jsummed"]
     page.get_by_label("equation", exact=True).fill("bi,bj->bij")
     assert page.locator(".axes label").all_text_contents() == ["bshared", "ifree", "jfree"]
@@ -99,10 +54,10 @@ def test_einsum_cells_are_walked_by_arrow_keys(open_widget: Open) -> None:
     page.locator("td[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
     terms = [f"{a} · {b}" for a, b in zip(matrix_[4:8], vector, strict=True)]
-    assert page.locator(".widget-note").text_content() == f"{' + '.join(terms)} = {output[1]}"
+    assert note_of(page) == f"{' + '.join(terms)} = {output[1]}"
     assert page.locator(".in").count() == 8
     page.locator("td[tabindex]").nth(2).hover()
-    assert page.locator(".widget-note").text_content().endswith(f"= {output[2]}")
+    assert note_of(page).endswith(f"= {output[2]}")
 
 
 def drills_of(page: Page) -> list[tuple[str, list[list[int]], str]]:
@@ -122,10 +77,10 @@ def numpy_does(equation: str, arrays: list[np.ndarray], expected: np.ndarray) ->
 def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
     """Is an equation judged right exactly if NumPy's result is, for renamed letters, random ones and near misses?"""
     page, rng, found = open_widget("drills"), np.random.default_rng(0), {True: 0, False: 0}
-    judge = "([drill, equation]) => Widgets.drills.judge(Widgets.drills.DRILLS[drill], equation).right"
     drills = drills_of(page)
     assert len(drills) == len({answer for _, _, answer in drills}) == 12
-    for number, (_, shapes, answer) in enumerate(drills):
+    for drill in drills:
+        _, shapes, answer = drill
         arrays = [rng.normal(size=shape) for shape in shapes]
         expected = np.einsum(answer, *arrays)
         left, _, right = answer.partition("->")
@@ -139,32 +94,39 @@ def test_drills_are_judged_by_the_numbers(open_widget: Open) -> None:
             tried.add(f"{''.join(other)}->{right}")
         for equation in tried:
             does = numpy_does(equation, arrays, expected)
-            assert page.evaluate(judge, [number, equation]) == does, (number, equation)
+            assert call(page, "drills.judge", drill, equation)["right"] == does, (answer, equation)
             found[does] += 1
     assert found[True] >= 24 and found[False] > 100
 
 
-@pytest.mark.parametrize(
-    ("drill", "equation", "words"),
-    [
-        (1, "ij->", "Your result has the shape (), but (3,) is asked for."),
-        (2, "ij->ij", "Your result has the shape (3, 4), but (4, 3) is asked for."),
-        (3, "ij->i", "The shape is right, but 3 of 3 numbers are wrong."),
-        (6, "i,jk->k", "The shape is right, but 4 of 4 numbers are wrong."),
-        (6, "i,ji->j", "“i” is the letter of axes of length 3 and 4: they need two letters."),
-        (7, "ij->ij", "This drill has two arrays, but your equation has 1."),
-        (9, "bi->ib", "A has 3 axes, but “bi” has 2: write one letter for each axis."),
-        (0, "ij->k", "“k” is in the output but in no input"),
-        (10, "xyz,xzw->xyw", "Right. shared: x; free: y, w; summed: z."),
-    ],
-)
-def test_drill_says_what_an_equation_does(drill: int, equation: str, words: str, open_widget: Open) -> None:
-    """Does the page say what is wrong with a wrong answer, and what the letters of a right answer do?"""
+WRONG = [  # a drill, an equation, and words of what is said about it
+    (0, "ij->k", "“k” is in the output but in no input"),
+    (0, "ij,,jk->ik", "has no letters"),
+    (0, "", "has no letters"),
+    (0, "i1->i", "“1” is not a letter"),
+    (0, "i->j->k", "“-” is not a letter"),
+    (0, "...i->i", "“...” does not work"),
+    (0, "i->i,j", "remove the comma after the arrow"),
+    (0, "a,b,c,d->abcd", "at most three arrays"),
+    (1, "ij->", "Your result has the shape (), but (3,) is asked for."),
+    (2, "ij->ij", "Your result has the shape (3, 4), but (4, 3) is asked for."),
+    (3, "ij->i", "The shape is right, but 3 of 3 numbers are wrong."),
+    (6, "i,ji->j", "“i” is the letter of axes of length 3 and 4: they need two letters."),
+    (7, "ij->ij", "This drill has two arrays, but your equation has 1."),
+    (9, "bi->ib", "A has 3 axes, but “bi” has 2: write one letter for each axis."),
+]
+
+
+def test_drills_say_what_an_equation_does(open_widget: Open) -> None:
+    """Does the page say what is wrong with a wrong equation, and what the letters of a right answer do?"""
     page = open_widget("drills")
-    press(page, str(drill))
-    page.get_by_label("your equation").fill(equation)
-    page.get_by_label("your equation").press("Enter")
-    assert words in page.locator(".widget-note").text_content()
+    drills = drills_of(page)
+    for drill, equation, words in WRONG:
+        assert words in call(page, "drills.judge", drills[drill], equation)["words"]
+    press(page, "10")
+    page.get_by_label("your equation").fill("xyz,xzw->xyw")
+    page.get_by_role("button", name="Check").tap()
+    assert note_of(page).startswith("Right. shared: x; free: y, w; summed: z.")
 
 
 def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
@@ -175,7 +137,7 @@ def test_drills_are_done_by_keyboard(open_widget: Open) -> None:
     for number, (_, _, answer) in enumerate(drills, 1):
         page.keyboard.type(answer)
         page.keyboard.press("Enter")
-        assert page.locator(".widget-note").text_content().endswith(f"You have solved {number} of 12.")
+        assert note_of(page).endswith(f"You have solved {number} of 12.")
         page.get_by_role("button", name="Next drill").focus()
         page.keyboard.press("Space")
     assert page.locator(".widget-choice span").all_text_contents() == [f"{i} ✓" for i in range(1, 13)]
@@ -212,7 +174,7 @@ def test_heads_are_split_and_merged_as_in_pytorch(sizes: tuple[int, int, int], o
         "M81": rows,
     }
     for version, expected in split.items():
-        made = page.evaluate("given => Widgets.heads.compute(...given)", [*sizes, version])
+        made = call(page, "heads.compute", *sizes, version)
         [there] = [np.reshape(stage["flat"], stage["shape"]) for stage in made if stage["axes"] == "H, N, d"]
         np.testing.assert_array_equal(there, expected, err_msg=version)
         np.testing.assert_array_equal(np.reshape(made[-1]["flat"], made[-1]["shape"]), merged[version], err_msg=version)
@@ -231,7 +193,7 @@ def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
         page.get_by_role("button", name="Show the results").click()
         seen[version] = [lamp.locator("b").text_content() for lamp in page.locator(".lit").all()]
         if version == "M21":
-            assert "Head 1 sees tokens 1 and 2 only." in page.locator(".widget-note").text_content()
+            assert "Head 1 sees tokens 1 and 2 only." in note_of(page)
     assert seen == {"right": [], "M21": ["round trip", "by hand"], "M22": ["round trip"], "M81": ["by hand"]}
     press(page, "3,2")
     assert page.locator(".stages .array").first.locator("td").count() == 18
@@ -241,8 +203,8 @@ def test_heads_show_where_a_cell_goes(open_widget: Open) -> None:
 def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None:
     """Are the patches of random pixels those of the exercise's answer, and M44's those of PyTorch's reshape?"""
     image = np.random.default_rng(size).random((28, 28))
-    call = "([image, size]) => [Widgets.patches.patchify(image, size), Widgets.patches.reshape(image, size)]"
-    cut, reshaped = open_widget("patches").evaluate(call, [image.flatten().tolist(), size])
+    page = open_widget("patches")
+    cut, reshaped = (call(page, f"patches.{name}", image.flatten(), size) for name in ("patchify", "reshape"))
     np.testing.assert_array_equal(cut, patchify(torch.from_numpy(image)[None, None], size)[0])
     np.testing.assert_array_equal(reshaped, image.reshape(-1, size**2))
 
@@ -250,20 +212,14 @@ def test_patches_are_those_of_the_exercise(size: int, open_widget: Open) -> None
 def test_patches_say_what_a_row_is(open_widget: Open) -> None:
     """Is the chosen row described in words, by slider, by a touch of the image, and for another P?"""
     page = open_widget("patches")
-    note = page.locator(".widget-note")
-    assert (
-        "Row 6 is the patch in row 2, column 2; by a reshape alone it is a piece of the image's lines 9 to 11."
-        in note.text_content()
-    )
+    piece = "by a reshape alone it is a piece of the image's lines"
+    assert f"Row 6 is the patch in row 2, column 2; {piece} 9 to 11." in note_of(page)
     page.get_by_role("slider", name="row n").press("End")
-    assert "Row 16 is the patch in row 4, column 4" in note.text_content()
+    assert "Row 16 is the patch in row 4, column 4" in note_of(page)
     page.locator(".tiles canvas").first.tap(position={"x": 5, "y": 5})
-    assert (
-        "Row 1 is the patch in row 1, column 1; by a reshape alone it is a piece of the image's lines 1 to 2."
-        in note.text_content()
-    )
+    assert f"Row 1 is the patch in row 1, column 1; {piece} 1 to 2." in note_of(page)
     press(page, "14")
-    assert "4 rows of 196 numbers" in note.text_content()
+    assert "4 rows of 196 numbers" in note_of(page)
     before = page.locator(".strips canvas").first.evaluate("strip => strip.toDataURL()")
     page.get_by_role("button", name="Clear").click()
     page.wait_for_function("before => document.querySelector('.strips canvas').toDataURL() !== before", arg=before)
@@ -282,7 +238,7 @@ def test_similarity_is_that_of_numpy(width: int, base: float, open_widget: Open)
     expected["plane"] = np.concatenate([codes_of(row, width // 2), codes_of(column, width // 2)], axis=1)
     page = open_widget("positions")
     for kind, codes in expected.items():
-        made = page.evaluate("given => Widgets.positions.compute(...given)", [kind, width, base, 5, 2])
+        made = call(page, "positions.compute", kind, width, base, 5, 2)
         unit = codes / np.linalg.norm(codes, axis=1, keepdims=True)
         np.testing.assert_allclose(np.reshape(made, 64), unit @ unit[42], atol=1e-12)
 
@@ -290,13 +246,12 @@ def test_similarity_is_that_of_numpy(width: int, base: float, open_widget: Open)
 def test_positions_say_what_the_chapter_says(open_widget: Open) -> None:
     """Does the widget start with the chapter's four numbers, and do a touch and a key choose another place?"""
     page = open_widget("positions")
-    note = page.locator(".widget-note")
-    assert note.text_content() == (
+    assert note_of(page) == (
         "Similarity to the place on the right: 0.940 in 1-D, 0.966 in 2-D; "
         "to the place below: 0.429 in 1-D, 0.966 in 2-D."
     )
     matrix(page, "2-D").locator("tbody tr").nth(3).locator("td").nth(7).tap()
-    assert "on the right: outside in 1-D" in note.text_content()
+    assert "on the right: outside in 1-D" in note_of(page)
     start_of_next = read(matrix(page, "1-D, line by line"))[4, 0]
     assert start_of_next == 0.94  # the next place, at the opposite side of the image
     page.get_by_role("slider", name="row").press("ArrowRight")

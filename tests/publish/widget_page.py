@@ -4,6 +4,7 @@ import itertools
 import re
 import runpy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +29,17 @@ def recorded_and_rounded(name: str) -> tuple[dict, dict]:
     return state, rounded
 
 
+def call(page: Page, function: str, *given: Any) -> Any:
+    """Return what a function of the page's widgets gives, such as "masks.compute"; arrays go to it as lists."""
+    lists = [each.tolist() if isinstance(each, (np.ndarray, torch.Tensor)) else each for each in given]
+    return page.evaluate(f"given => Widgets.{function}(...given)", lists)
+
+
+def note_of(page: Page) -> str:
+    """Return what a widget says about its present state."""
+    return page.locator(".widget-note").text_content()
+
+
 def read(table: Locator) -> np.ndarray:
     """Return the numbers of a matrix as a reader sees them."""
     rows = table.locator("tbody tr").all()
@@ -49,6 +61,14 @@ def stroke(page: Page, *points: tuple[float, float]) -> None:
     for kind, (x, y) in [("touchStart", points[0]), *(("touchMove", each) for part in between for each in part[1:])]:
         finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": float(x), "y": float(y)}]})
     finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def drag(page: Page, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Move the mouse with its button pressed."""
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=20)
+    page.mouse.up()
 
 
 def middle(locator: Locator) -> tuple[float, float]:
