@@ -103,7 +103,7 @@ def preparing_book() -> Iterator[None]:
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
     """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
 
-    jupyter-cache's own parallel executor shows no progress, and each of its kernels imports PyTorch again.
+    jupyter-cache's own parallel executor shows no progress.
 
     Args:
         root: The repository's folder.
@@ -167,8 +167,6 @@ def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
     from nbclient import NotebookClient
     from traitlets.log import get_logger
 
-    from autograder.publish.warm_kernel import warm
-
     get_logger().setLevel(logging.WARNING)  # the progress bar says which chapters run
 
     begun = time.monotonic()
@@ -181,7 +179,6 @@ def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
         }
         # Cells must not contain times, because the cells are part of the notebook's key in the cache.
         client = NotebookClient(notebook, record_timing=False, **options)
-        warm(client.create_kernel_manager())
         asyncio.run(client.async_execute(env=chapter_environment(root)))
     return time.monotonic() - begun
 

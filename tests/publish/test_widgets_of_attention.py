@@ -8,7 +8,6 @@ from conftest import FIRST_SEED_SOON
 from playwright.sync_api import Page
 from widget_page import Open, call, matrix, note_of, press, read, slide
 
-
 VERSIONS = ("right", "M3", "M6", "M8", "M9", "M10", "M11", "M12", "M13")
 
 
