@@ -10,7 +10,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jupytext
 import nbformat
@@ -18,7 +17,6 @@ import numpy as np
 import pytest
 from attention_tests import VERSION
 from conftest import ALL, NAME, python_of
-from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_locked, is_solution
 from typer.testing import CliRunner
 
@@ -85,28 +83,22 @@ def test_generated_files_made_again_are_the_same() -> None:
 
 
 MAKE = """
-import contextlib, json, sys
+import json
 from autograder.publish.build import build_assignments, build_results
 from other_processor import other_processor
-seed = sys.argv[1]
-with other_processor(int(seed)) if seed else contextlib.nullcontext():
+with other_processor(1):
     built = [text for made in build_assignments("1_attention") for text in made.values()]
     print(json.dumps([built, {path.stem: text for path, text in build_results().items()}]))
 """
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
 SETTINGS |= {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}
-WHERE = [  # settings, and the seed of a simulated processor
-    pytest.param({}, "", id="here", marks=pytest.mark.deep),
-    pytest.param(SETTINGS, "1", id="other-settings-on-another-processor", marks=pytest.mark.deep),
-    pytest.param({}, "2", id="another-processor", marks=pytest.mark.deep),
-]
 
 
-@pytest.mark.parametrize(("settings", "seed"), WHERE)
-def test_build_is_the_same_everywhere(assignment: Assignment, settings: dict[str, str], seed: str) -> None:
-    """Does a process in another folder, with other settings, make the same notebooks and results?"""
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | settings
-    command = [sys.executable, "-c", MAKE, seed]
+@pytest.mark.deep
+def test_build_is_the_same_everywhere(assignment: Assignment) -> None:
+    """Does a process in another folder, with other settings, on another processor make the same notebooks and results?"""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"} | SETTINGS
+    command = [sys.executable, "-c", MAKE]
     done = subprocess.run(command, cwd="/", env=environment, stdout=subprocess.PIPE, check=True)
     (instructor, release), made = json.loads(done.stdout.splitlines()[-1])
     assert instructor == nbformat.writes(assignment.instructor) + "\n"
@@ -132,14 +124,11 @@ def test_exercises_hold_notebooks_and_their_texts_alone() -> None:
 # ---------------------------------------------------------------------------------------------------- no answer
 
 
-@pytest.mark.parametrize("word", ["BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "autograder", "solutions"])
-def test_release_holds_nothing_of_ours(any_assignment: Assignment, word: str) -> None:
-    """Is the students' material free of markers, hidden tests, rubrics and imports of the grader?"""
-    assert word.lower() not in nbformat.writes(any_assignment.release).lower()
-
-
-def test_release_holds_no_line_of_the_answers(any_assignment: Assignment) -> None:
-    """Is the notebook, including the set-up cell, free of every line of the answers' bodies?"""
+def test_release_holds_nothing_of_ours(any_assignment: Assignment) -> None:
+    """Is the notebook free of markers, hidden tests, rubrics, imports of the grader, and lines of the answers' bodies?"""
+    whole = nbformat.writes(any_assignment.release).lower()
+    ours = ("begin solution", "hidden tests", "mark scheme", "autograder", "solutions")
+    assert [word for word in ours if word in whole] == []
     cells = any_assignment.release.cells
     given = "\n".join(cell.source for cell in cells if cell.metadata.get("given"))
     lines = [line for line in body_lines(answers_of(any_assignment.name)) if line not in given]
@@ -176,8 +165,8 @@ def test_release_keeps_the_specification(any_assignment: Assignment) -> None:
             assert ast.unparse(given.body[-1]) == "raise NotImplementedError()"
 
 
-def test_release_runs_without_other_packages(any_assignment: Assignment) -> None:
-    """Does the notebook import only packages that Colab has?"""
+def test_release_works_away_from_the_repository(any_assignment: Assignment) -> None:
+    """Does the notebook import only packages that Colab has, and do its links lead to the published book?"""
     modules = set()
     for cell in any_assignment.release.cells:
         if cell.cell_type == "code":
@@ -187,10 +176,6 @@ def test_release_runs_without_other_packages(any_assignment: Assignment) -> None
                 elif isinstance(node, ast.ImportFrom):
                     modules.add(node.module.split(".")[0])
     assert modules <= COLAB | sys.stdlib_module_names | {PACKAGE}
-
-
-def test_release_links_to_the_published_book(any_assignment: Assignment) -> None:
-    """Do all links in the notebook work away from the repository?"""
     texts = [cell.source for cell in any_assignment.release.cells if cell.cell_type == "markdown"]
     links = re.findall(r"\]\(([^)]+)\)", "\n".join(texts))
     assert len(links) >= 2
@@ -200,12 +185,17 @@ def test_release_links_to_the_published_book(any_assignment: Assignment) -> None
 # ---------------------------------------------------------------------------------------------- cells, ids, points
 
 
-def test_cell_ids_are_grade_ids(any_assignment: Assignment) -> None:
-    """Does each of nbgrader's cells have its grade id as cell id, and each id only once?"""
+def test_cells_are_known_by_their_ids(any_assignment: Assignment) -> None:
+    """Does each of nbgrader's cells have its grade id as cell id, each id only once, and are all but answers locked?"""
     for notebook in (any_assignment.instructor, any_assignment.release):
         ids = [cell.id for cell in notebook.cells]
         assert len(set(ids)) == len(ids)
-        assert all(cell.id == cell.metadata.nbgrader.grade_id for cell in notebook.cells if "nbgrader" in cell.metadata)
+        for cell in notebook.cells:
+            if "nbgrader" in cell.metadata:
+                assert cell.id == cell.metadata.nbgrader.grade_id
+                assert is_locked(cell) != is_solution(cell), cell.id
+        answers = [cell.id for cell in notebook.cells if is_solution(cell) and cell.cell_type == "code"]
+        assert answers == list(exercises_of(any_assignment))
         nbformat.validate(notebook)
 
 
@@ -250,56 +240,30 @@ def test_points_in_the_text_agree(any_assignment: Assignment) -> None:
             assert cell.source.startswith(f"# {words[cell.metadata.nbgrader.points]}, judged after you submit: ")
 
 
-def test_locked_cells_are_those_that_students_leave_alone(any_assignment: Assignment) -> None:
-    """Are set-up and tests locked, and answers unlocked?"""
-    assignment = any_assignment
-    for cell in assignment.release.cells:
-        if "nbgrader" in cell.metadata:
-            assert is_locked(cell) != is_solution(cell), cell.id
-    answers = [c.id for c in assignment.release.cells if is_solution(c) and c.cell_type == "code"]
-    assert answers == list(exercises_of(assignment))
-
-
 # ------------------------------------------------------------------------------------------------ the set-up cell
 
 
-def setup_of(assignment: Assignment) -> NotebookNode:
-    """Return the set-up cell."""
-    return next(cell for cell in assignment.release.cells if cell.id == "setup")
-
-
 def test_setup_is_short(any_assignment: Assignment) -> None:
-    """Has the set-up cell at most 12 lines, and does it define only `run_tests` in addition to what answers use?"""
-    source = python_of(setup_of(any_assignment).source)
-    assert len(setup_of(any_assignment).source.splitlines()) <= 12
-    defined = {name for node in ast.walk(ast.parse(source)) for name in _defined_by(node)}
+    """Has the set-up cell 12 lines, does it define only `run_tests` and what answers use, and name our package's digest?
+
+    The whole notebook has at most 70 kB.
+    """
+    setup = next(cell for cell in any_assignment.release.cells if cell.id == "setup")
+    assert len(setup.source.splitlines()) <= 12
+    nodes = ast.walk(ast.parse(python_of(setup.source)))
+    defined = {name for node in nodes for name in _defined_by(node)}
     of_answers = {"np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
     assert defined - of_answers == {"sys", "tests_of", "run_tests"}
-    assert is_locked(setup_of(any_assignment))
+    assert is_locked(setup)
+    assert f"#sha256={hashlib.sha256(wheel_of(ROOT)).hexdigest()}\n" in setup.source
+    assert setup.source.endswith(f'"{VERSION}")')
+    assert len(nbformat.writes(any_assignment.release).encode()) <= 70_000
 
 
 def _defined_by(node: ast.AST) -> list[str]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [each.asname or each.name for each in node.names]
     return [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
-
-
-def test_notebook_is_small(any_assignment: Assignment) -> None:
-    """Has a released notebook at most 70 kB?"""
-    assert len(nbformat.writes(any_assignment.release).encode()) <= 70_000
-
-
-def test_setup_names_the_package_that_lies_here(any_assignment: Assignment) -> None:
-    """Is the digest in the set-up cell that of the package in this repository, and the version its version?"""
-    content = wheel_of(ROOT)
-    assert f"#sha256={hashlib.sha256(content).hexdigest()}\n" in setup_of(any_assignment).source
-    assert setup_of(any_assignment).source.endswith(f'"{VERSION}")')
-
-
-def frozen_of(assignment: Assignment) -> dict[str, Any]:
-    """Return the results that the visible tests of an assignment expect."""
-    path = ROOT / "exercises" / PACKAGE / f"{assignment.notebook}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["exercises"]
 
 
 def test_package_holds_no_answer() -> None:
@@ -321,7 +285,8 @@ def test_package_holds_no_answer() -> None:
 
 def test_results_are_those_of_the_visible_inputs_alone(any_assignment: Assignment) -> None:
     """Are there frozen results only for visible inputs, and for no input of a hidden check?"""
-    frozen = frozen_of(any_assignment)
+    path = ROOT / "exercises" / PACKAGE / f"{any_assignment.notebook}.json"
+    frozen = json.loads(path.read_text(encoding="utf-8"))["exercises"]
     assert set(frozen) == set(exercises_of(any_assignment))
     for name, test in frozen.items():
         exercise = exercises_of(any_assignment)[name]
