@@ -129,8 +129,6 @@ def plain_markdown(text: str, name: str, book: Book) -> str:
     def replace(match: re.Match) -> str:
         if match["kind"] == "widget":  # a widget needs the page's scripts
             return f"*The book has a widget here: [try it there]({book.page(name, '#widget-' + match['title'])}).*"
-        if match["kind"] == "optional":  # the page folds such a section
-            return "*The rest of this section is optional.*"
         if match["kind"] == "drawing":  # such a drawing works only on the page
             example = match["title"].startswith("words_")  # the text speaks of it
             return f"*The book has [a drawing]({book.page(name)}) here.*" if example else ""

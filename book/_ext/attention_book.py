@@ -114,7 +114,6 @@ def setup(app: Sphinx) -> dict[str, int]:
         "equations",
         "highlighting",
         "mistake_list",
-        "optional",
         "pages",
         "progress",
         "wrong_lines",

@@ -12,12 +12,10 @@ Minutes are counted: one for 150 words and for an output of a cell, two for an e
 none for what is folded, except predictions, whose answers everybody opens. Minutes are rounded to a multiple of five.
 """
 
-import itertools
 import re
 from collections.abc import Iterator
 
 from docutils import nodes
-from optional import optional
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
@@ -62,7 +60,7 @@ def timed(part: nodes.Node) -> Iterator[tuple[nodes.Node, float]]:
             parts = [each for each in parts if "cell_output" in each.get("classes", [])]
         elif "sd-dropdown" in classes or ("dropdown" in classes and not parts[0].astext().startswith("Predict")):
             parts = parts[:1]  # the title
-        for each in itertools.takewhile(lambda each: not isinstance(each, optional), parts):
+        for each in parts:
             yield from timed(each)
 
 

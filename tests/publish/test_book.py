@@ -246,14 +246,6 @@ def test_search_finds_a_mistake_by_its_words(page: Page, site: str) -> None:
     page.wait_for_selector("details#m6[open]")
 
 
-def test_link_into_the_optional_rest_of_a_section_opens_it(page: Page, site: str) -> None:
-    """Does a reader who follows a link to a folded heading see what is below it?"""
-    open_page(page, site, "book/patches")
-    assert not page.locator("#how-the-cost-grows").is_visible()
-    page.goto(f"{site}book/patches.html#how-the-cost-grows")
-    page.locator("#how-the-cost-grows").wait_for()
-
-
 def test_widget_of_attention_is_one_screen_of_a_phone(page: Page, site: str) -> None:
     """Does a reader with a phone see inputs, steps and output at once?"""
     page.set_viewport_size({"width": 390, "height": 800})

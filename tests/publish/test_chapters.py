@@ -145,7 +145,6 @@ def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.Notebook
             ":::{drawing} words_softmax\n:::",
             "*The book has [a drawing](https://example.org/book/softmax.html) here.*",
         ),
-        ("Before.\n\n:::{optional}\n:::\n\nAfter.", "Before.\n\n*The rest of this section is optional.*\n\nAfter."),
         ("code `{eq}` and `](x.md)`", "code `{eq}` and `](x.md)`"),
         ("```text\n:::{note}\n$$ x\n```", "```text\n:::{note}\n$$ x\n```"),
         (":::{note}\nFirst.\n\n$$\nx\n$$ (eq-softmax)\n:::", "> **Note**\n>\n> First.\n>\n> $$ x \\tag{1.1} $$"),

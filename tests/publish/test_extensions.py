@@ -98,16 +98,6 @@ def test_address_of_the_repository_must_work_in_links(end: str) -> None:
         extension("attention_book")["name_links"](None, config)
 
 
-def test_optional_rest_of_a_section_is_folded(tmp_path: Path) -> None:
-    """Is what follows the mark in its section folded, sections inside included, and nothing else of the page?"""
-    mark = "```{optional}\n```"
-    text = f"# A page\n\n## Costs\n\nFirst.\n\n{mark}\n\nSecond.\n\n### Inside\n\nThird.\n\n## Limits\n\nFourth.\n"
-    [box] = BeautifulSoup(build(tmp_path, text), "html.parser").select("details.optional")
-    assert box.summary.get_text() == "Optional: the rest of this section"
-    assert [each.get_text() for each in box.find_all("p")] == ["Second.", "Third."]
-    assert "open" not in box.attrs and box.parent["id"] == "costs" and "Limits" not in box.get_text()
-
-
 def test_page_of_mistakes_counts_its_entries() -> None:
     """Does the page say how many mistakes show only in numbers, and how many it lists?"""
     mutants = [
@@ -196,7 +186,6 @@ CHAPTER = [
     BOX.format("Predict: 7?", "dropdown"),
     f"## Costs\n\n{WORDS}",
     BOX.format("More", "dropdown"),
-    "```{optional}\n```\n\n" + WORDS,
     f"## Heads\n\n{CELL}",
     BOX.format("Short path", "short-path"),
     "```{container} widget\n" + WORDS + "\n```",
