@@ -276,7 +276,7 @@ def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.Note
         ValueError: there is no such assignment.
     """
     source = sources_of(name)[name]
-    if not stale(only=exercise_of(source)):
+    if exercise_of(source) not in stale():
         release = nbformat.read(ROOT / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")
         return source.stem, instructor_notebook(source, setup), release

@@ -44,8 +44,8 @@ def frozen_of(source: Path) -> Path:
     return Path("exercises/attention_tests") / f"{source.stem}.json"
 
 
-def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, set[Path]]:
-    """Return the source files of each generated file, or of `only`, by its path relative to the root.
+def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
+    """Return the source files of each generated file, by its path relative to the root.
 
     Files in sandbox/ do not count, because they run only when students' code is judged. A notebook depends on the
     whole package of visible tests, because it names its digest.
@@ -53,32 +53,20 @@ def sources_of_all(root: Path = ROOT, only: Path | None = None) -> dict[Path, se
     sandbox = set(root.glob("autograder/sandbox/**/*.py"))
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
     evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
-    made: dict[Path, set[Path]] = {}
-    if only in (None, MISTAKES):
-        modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
-        made[MISTAKES] = imported_files(*modules, root=root) - sandbox
+    modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
+    made = {MISTAKES: imported_files(*modules, root=root) - sandbox}
     package = {path for path in root.glob("exercises/attention_tests/*") if path.suffix in (".py", ".json")}
     for source, module in checks.items():
         own = {source, root / "_config.yml"}
-        if only in (None, frozen_of(source)):
-            made[frozen_of(source)] = (
-                own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
-            )
-        if only in (None, exercise_of(source)):
-            own |= package | {root / "solutions" / name for name in (source.name, "written.md")}
-            made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
+        made[frozen_of(source)] = own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
+        own |= package | {root / "solutions" / name for name in (source.name, "written.md")}
+        made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
     return made
 
 
-def stale(root: Path = ROOT, only: Path | None = None) -> list[Path]:
-    """Return the generated files that are missing, were edited, or whose sources changed since they were made.
-
-    Args:
-        root: The repository's folder.
-        only: The only file to check; by default all.
-    """
-    kept = _kept(root)
-    digests = source_digests(root, only)
+def stale(root: Path = ROOT) -> list[Path]:
+    """Return the generated files that are missing, were edited, or whose sources changed since they were made."""
+    kept, digests = _kept(root), source_digests(root)
     return [path for path in digests if kept.get(path.as_posix()) != _entry(path, digests[path], root)]
 
 
@@ -89,12 +77,12 @@ def _kept(root: Path) -> dict[str, dict[str, str]]:
         return {}
 
 
-def source_digests(root: Path = ROOT, only: Path | None = None) -> dict[Path, str]:
-    """Return one digest of the source files of each generated file, or of `only`."""
+def source_digests(root: Path = ROOT) -> dict[Path, str]:
+    """Return one digest of the source files of each generated file."""
     text = (root / "requirements.txt").read_text(encoding="utf-8")
     versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
-    made = sources_of_all(root, only)
-    return {path: digest_of(files, *versions, *_words_of(path), root=root) for path, files in made.items()}
+    made = sources_of_all(root).items()
+    return {path: digest_of(files, *versions, *_words_of(path), root=root) for path, files in made}
 
 
 def write_manifest(digests: dict[Path, str], root: Path = ROOT) -> None:

@@ -89,7 +89,6 @@ def files_of_riddles() -> set[Path]:
 def as_element(some: Iterable[Riddle]) -> str:
     """Return the element of a page that holds riddles, for `book/_static/widget_wrong_lines.js`."""
     data = json.dumps([asdict(riddle) | {"level": riddle.level} for riddle in some], ensure_ascii=False)
-    data = data.replace("</", "<\\/")  # else a line of code could end the element
     return f'<script type="application/json" id="wrong-lines">{data}</script>'
 
 

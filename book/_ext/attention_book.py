@@ -109,15 +109,7 @@ def change_page(app: Sphinx, page: str, template: str, context: dict, doctree: n
 
 def setup(app: Sphinx) -> dict[str, int]:
     """Register what this extension adds, and the other extensions in this folder."""
-    for other in (
-        "drawings",
-        "equations",
-        "highlighting",
-        "mistake_list",
-        "pages",
-        "progress",
-        "wrong_lines",
-    ):
+    for other in ("drawings", "equations", "highlighting", "mistake_list", "pages", "progress"):
         app.setup_extension(other)
     app.add_directive("widget", Widget)
     app.setup_extension("sphinx.ext.extlinks")

@@ -9,6 +9,9 @@
 
 If there is a folder `solutions/`, an entry ends with the line that makes the mistake. The student version has no such folder
 and no such line, because the line holds a part of the answer. `book/_static/mistakes.js` filters the list.
+
+    :::{wrong_lines}                    riddles made of the mistakes, as data for book/_static/widget_wrong_lines.js
+    :::
 """
 
 import re
@@ -72,6 +75,17 @@ class MistakeEntry(SphinxDirective):
         raise self.error(f"no variant of {name} in {exercise} is known")
 
 
+class WrongLines(SphinxDirective):
+    """Put the riddles into the page. They show answers, so the student version has no such page."""
+
+    def run(self) -> list[nodes.Node]:
+        from autograder.publish.wrong_lines import as_element, files_of_riddles, riddles  # imports PyTorch
+
+        for path in files_of_riddles():
+            self.env.note_dependency(str(path))
+        return [nodes.raw("", as_element(riddles()), format="html")]
+
+
 def visit_entry(page: HTML5Translator, node: mistake_entry) -> None:
     """Begin the box of a mistake."""
     facts = {f"data-{key}": node[key] for key in ("exercises", "symptoms")}
@@ -96,5 +110,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # The search finds a mistake if every word of a query matches, at any place in the title; 0 puts it first.
     app.registry.domain_object_types.setdefault("std", {})["mistake"] = ObjType("known mistake", searchprio=0)
     app.add_directive("mistake", MistakeEntry)
+    app.add_directive("wrong_lines", WrongLines)
     app.connect("html-page-context", load_filter)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -275,14 +275,6 @@ def test_mistakes_are_filtered_by_keyboard(page: Page, site: str) -> None:
     assert said.text_content() == f"{len(names)} of {everything} mistakes"
 
 
-def test_mistakes_are_whole_without_a_script(site: str) -> None:
-    """Is every mistake complete without JavaScript, with its wrong line if there are solutions?"""
-    box = parse(HTML / "book" / "mistakes.html").find(id="m6")
-    assert not box.has_attr("hidden")
-    assert "Does your softmax run over the axis" in box.get_text()
-    assert ("sum(axis=-2" in box.get_text()) == (ROOT / "solutions").is_dir()
-
-
 def test_keyboard_reaches_everything(page: Page, site: str) -> None:
     """Does the Tab key reach the skip link, search, sidebar, Colab, theme and folded code, with a visible focus?"""
     open_page(page, site, "book/softmax")

@@ -51,7 +51,9 @@ def records_of(chapter: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_chapter_reads_the_records_that_are_there(name: str) -> None:
-    """Is each record in book/records, with the digest that the chapter was written for?"""
+    """Is each record in book/records, with the digest that the chapter was written for, and the address on Colab ours?"""
+    address = REPOSITORY["url"].replace("https://github.com/", "https://raw.githubusercontent.com/")
+    assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
     records = records_of(CHAPTERS[name])
     assert records
     for record, sha256 in records:
@@ -59,13 +61,6 @@ def test_chapter_reads_the_records_that_are_there(name: str) -> None:
         assert there == sha256, (
             f"{record} is not the one that book/{name}.md was written for: read the chapter again, then name {there}"
         )
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_asks_this_repository(name: str) -> None:
-    """Is the address in a notebook on Colab that of _config.yml?"""
-    address = REPOSITORY["url"].replace("https://github.com/", "https://raw.githubusercontent.com/")
-    assert reader_of(CHAPTERS[name])[1]["RECORDS"] == f"{address}/{REPOSITORY['branch']}/book/records/"
 
 
 @pytest.mark.parametrize("name", ["read_record", "as_table"])
