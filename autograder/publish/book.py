@@ -70,36 +70,6 @@ def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
         made_by.write_text(digest, encoding="utf-8")
 
 
-def prepare_book(progress: Progress = lambda *_: None) -> None:
-    """Do what takes longest, in parallel: run the chapters whose code changed, and make the riddles.
-
-    The outputs of chapters and the riddles are kept where a build looks for them.
-
-    Args:
-        progress: Called as chapters end.
-
-    Raises:
-        BookError: a cell failed.
-    """
-    make = "from autograder.publish.wrong_lines import riddles; riddles()"
-    # If it fails, so does the page that shows riddles, and says why.
-    with subprocess.Popen([sys.executable, "-c", make], cwd=ROOT, stderr=subprocess.DEVNULL):
-        run_chapters(progress=progress)
-
-
-@contextlib.contextmanager
-def preparing_book() -> Iterator[None]:
-    """Prepare the book in the background, in the time that other processes leave."""
-    prepare = "import os; os.nice(19); from autograder.publish.book import prepare_book; prepare_book()"
-    # If it fails, so does the build afterwards, and says why.
-    with subprocess.Popen([sys.executable, "-c", prepare], cwd=ROOT, stderr=subprocess.DEVNULL) as preparing:
-        try:
-            yield
-            preparing.wait()
-        finally:
-            preparing.terminate()
-
-
 def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
     """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
 
@@ -201,7 +171,7 @@ def build_book(progress: Progress = lambda *_: None) -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         _put_wheel()
         return page
-    prepare_book(progress)
+    run_chapters(progress=progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
