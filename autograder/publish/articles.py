@@ -59,20 +59,15 @@ class Article:
 
 @dataclass(frozen=True)
 class OneFile:
-    """The book as one file: its pages in reading order, and the facts on its title page."""
+    """The book as one file: its pages in reading order."""
 
     title: str
     author: str
-    year: str
     url: str  # address of the published book, with a slash at its end
-    licence: str  # as HTML
+    title_page: str  # as XHTML
     style: str
     articles: list[Article]
-    solutions: bool
-
-    def file_name(self, kind: str) -> str:
-        """Return the name of the book's file of this kind, pdf or epub."""
-        return f"attention-book{'-solutions' * self.solutions}.{kind}"
+    name: str  # of the file, without suffix
 
 
 def read_articles(root: Path, solutions: bool = False, progress: Progress = lambda *_: None) -> OneFile:
@@ -111,26 +106,14 @@ def read_articles(root: Path, solutions: bool = False, progress: Progress = lamb
         link(article.content, address, names, places)
     colours = HtmlFormatter(style=config["sphinx"]["config"]["html_theme_options"]["pygments_light_style"])
     style = STYLE.read_text(encoding="utf-8") + colours.get_style_defs(".highlight")
-    return OneFile(
-        title=config["title"],
-        author=config["author"],
-        year=config["copyright"],
-        url=url,
-        licence=config["html"]["extra_footer"],
-        style=style,
-        articles=articles,
-        solutions=solutions,
-    )
-
-
-def title_page(book: OneFile) -> str:
-    """Return the first page, as XHTML."""
-    return f"""<section class="title-page"><img src="{LOGO}" alt=""/><p class="title">{escape(book.title)}</p>
-<p>by {escape(book.author)}</p>
-<p>Version {version("attention-book")}, {book.year}</p>
-<p><a href="{book.url}">{book.url}</a></p>
+    title, author = config["title"], config["author"]
+    title_page = f"""<section class="title-page"><img src="{LOGO}" alt=""/><p class="title">{escape(title)}</p>
+<p>by {escape(author)}</p>
+<p>Version {version("attention-book")}, {config["copyright"]}</p>
+<p><a href="{url}">{url}</a></p>
 <p>At this address you can try the widgets, read the folded code, and run all code.</p>
-<p>{book.licence}</p></section>"""
+<p>{config["html"]["extra_footer"]}</p></section>"""
+    return OneFile(title, author, url, title_page, style, articles, f"attention-book{'-solutions' * solutions}")
 
 
 def unfold(content: Tag) -> None:

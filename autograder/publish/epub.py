@@ -14,7 +14,7 @@ from pathlib import Path
 from autograder.files import write_atomically
 from autograder.imports import ROOT
 from autograder.progress import Progress
-from autograder.publish.articles import LOGO, MATH_FONT, OneFile, read_articles, title_page
+from autograder.publish.articles import LOGO, MATH_FONT, OneFile, read_articles
 
 TYPES = {".xhtml": "application/xhtml+xml", ".css": "text/css", ".svg": "image/svg+xml", ".png": "image/png"}
 TYPES |= {".woff": "font/woff", ".gif": "image/gif", ".jpg": "image/jpeg"}
@@ -37,7 +37,7 @@ def write_epub(root: Path = ROOT, solutions: bool = False, progress: Progress = 
         The EPUB, next to the first page of the book.
     """
     book = read_articles(root, solutions, progress)
-    pages = {"title.xhtml": page_of(book.title, title_page(book)), "nav.xhtml": contents(book)}
+    pages = {"title.xhtml": page_of(book.title, book.title_page), "nav.xhtml": contents(book)}
     for article in book.articles:
         for each in article.content.select('a[href^="#"]'):
             each["href"] = address_of(each["href"][1:])
@@ -52,7 +52,7 @@ def write_epub(root: Path = ROOT, solutions: bool = False, progress: Progress = 
         epub.writestr("EPUB/package.opf", package(book, files))
         for name, content in files.items():
             epub.writestr(f"EPUB/{name}", content)
-    target = root / "_build" / "html" / book.file_name("epub")
+    target = root / "_build" / "html" / f"{book.name}.epub"
     write_atomically(target, archive.getvalue())
     return target
 

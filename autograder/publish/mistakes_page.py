@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from autograder.judge import catalogue
 from autograder.judge.exercise import exercises_of
@@ -116,25 +117,13 @@ def mistakes_page(matrices: list[Matrix], scores: list[Score]) -> str:
 
 def _of_mutations(scores: list[Score]) -> dict[str, object]:
     """Return what the page says about mutations."""
-    counts = {
-        score.exercise: (
-            score.made,
-            score.run,
-            len(score.equivalent),
-            len(score.caught),
-            len(score.caught_by_visible),
-            len(score.missed),
-        )
-        for score in scores
-    }
+    counts, known, unseen = {}, [], []
+    for score in scores:
+        kinds = (score.equivalent, score.caught, score.caught_by_visible, score.missed)
+        counts[score.exercise] = (score.made, score.run, *map(len, kinds))
+        known += [f"- {score.exercise}, {_code(mutation)}: {why}." for mutation, why in score.equivalent.items()]
+        unseen += [f"- {score.exercise}, {_code(each)}" for each in score.caught if each not in score.caught_by_visible]
     made, run, equivalent, caught, seen, missed = map(sum, zip(*counts.values(), strict=True))
-    unseen = [
-        (score.exercise, mutation)
-        for score in scores
-        for mutation in score.caught
-        if mutation not in score.caught_by_visible
-    ]
-    known = [(score.exercise, mutation, why) for score in scores for mutation, why in score.equivalent.items()]
     return {
         "made": made,
         "run": run,
@@ -143,13 +132,15 @@ def _of_mutations(scores: list[Score]) -> dict[str, object]:
         "wrong_mutations": caught + missed,
         "percent_caught": math.floor(100 * caught / (caught + missed)),
         "percent_seen": math.floor(1000 * seen / (caught + missed)) / 10,
-        "scores": "\n".join(
-            f"| {name} | " + " | ".join(str(count) if count else "·" for count in row) + " |"
-            for name, row in counts.items()
-        ),
-        "equivalents": "\n".join(f"- {name}, {_code(mutation)}: {why}." for name, mutation, why in known),
-        "unseen": "\n".join(f"- {name}, {_code(mutation)}" for name, mutation in unseen),
+        "scores": "\n".join(_row(name, row) for name, row in counts.items()),
+        "equivalents": "\n".join(known),
+        "unseen": "\n".join(unseen),
     }
+
+
+def _row(name: str, counts: Sequence[int]) -> str:
+    """Return a row of a table, with a dot for 0."""
+    return " | ".join([f"| {name}", *(str(count or "·") for count in counts), ""]).rstrip(" ")
 
 
 def _code(mutation: str) -> str:
@@ -182,6 +173,5 @@ def _matrix_of(matrix: Matrix, exercise: str) -> str:
     for name in sorted({verdict.mistake for verdict in verdicts}, key=number_of):
         variants = [verdict for verdict in verdicts if verdict.mistake == name]
         caught = [sum(stage in variant.failed for variant in variants) for stage in stages]
-        cells = [len(variants), sum(variant.visible != "" for variant in variants), *caught]
-        lines.append(f"| {name} | " + " | ".join(str(cell) if cell else "·" for cell in cells) + " |")
+        lines.append(_row(name, [len(variants), sum(variant.visible != "" for variant in variants), *caught]))
     return "\n".join([*lines, "::::"])

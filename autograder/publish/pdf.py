@@ -16,7 +16,7 @@ from pypdf.generic import NameObject, TextStringObject
 from autograder.files import write_atomically
 from autograder.imports import ROOT
 from autograder.progress import Progress
-from autograder.publish.articles import Article, OneFile, read_articles, title_page
+from autograder.publish.articles import Article, OneFile, read_articles
 from autograder.publish.book import BookError, find_browser
 
 FONTS = Path(matplotlib.get_data_path(), "fonts", "ttf")
@@ -48,7 +48,7 @@ def print_book(root: Path = ROOT, solutions: bool = False, progress: Progress = 
     """
     browser = find_browser()
     book = read_articles(root, solutions, progress)
-    target = root / "_build" / "html" / book.file_name("pdf")
+    target = root / "_build" / "html" / f"{book.name}.pdf"
     with tempfile.TemporaryDirectory(prefix="print-", dir=root / "_build") as folder:
         source, printed = root / "_build" / "one_file.html", Path(folder, "book.pdf")
         source.write_text(one_page(book), encoding="utf-8")
@@ -72,7 +72,7 @@ def one_page(book: OneFile) -> str:
 <head><meta charset="utf-8"><title>{escape(book.title)}</title><style>
 {faces}{heads}{book.style}</style></head>
 <body class="printed">
-{title_page(book)}
+{book.title_page}
 <nav class="contents"><p class="title">Contents</p>
 <div class="contents-columns">{"".join(map(contents_of, book.articles))}</div></nav>
 {articles}

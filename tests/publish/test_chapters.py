@@ -95,22 +95,15 @@ def test_chapter_that_needs_a_newer_pytorch_says_so(
 
 
 def test_chapters_have_nothing_left_of_myst(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Is every role, box, label, target and relative link translated?"""
+    """Is every role, box, label, target and relative link translated, and is a display equation on one line, as in quotes?"""
     for path, notebook in notebooks.items():
         for text in prose(notebook):
+            assert [line for line in text.splitlines() if line.count("$$") % 2] == [], path.name
             left = re.findall(
                 r"\{[a-z:]+\}`|\{(?:eq|cite|numref)|^:::.*|^\([\w-]+\)=|\$\$ *\([\w-]+\)", text, re.MULTILINE
             )
             left += [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
             assert left == [], path.name
-
-
-def test_chapters_have_balanced_formulas(notebooks: dict[Path, nbformat.NotebookNode]) -> None:
-    """Is every display equation on one line, as Colab needs in quotes and lists?"""
-    for path, notebook in notebooks.items():
-        lines = [line for text in prose(notebook) for line in text.splitlines() if "$$" in line]
-        assert lines or path.stem.startswith(("after_", "experiments")), path.name  # these pages need no equation
-        assert [line for line in lines if line.count("$$") % 2] == [], path.name
 
 
 @pytest.mark.parametrize(

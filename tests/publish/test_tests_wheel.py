@@ -76,7 +76,10 @@ def test_other_bytes_are_refused(kernel: str, tmp_path: Path) -> None:
 
 
 def test_wheel_is_the_same_each_time_and_complete() -> None:
-    """Has the wheel the same bytes each time, and each file with its digest in the record?"""
+    """Has the wheel the same bytes each time, each file with its digest in the record, and the name that pages give?"""
+    for page in ("colab.md", "instructors_hosting.md"):
+        text = (ROOT / "book" / page).read_text(encoding="utf-8")
+        assert set(re.findall(r"attention_tests-[^/)`]*?\.whl", text)) == {WHEEL}, page
     files = files_of_package(ROOT)
     assert wheel(files, VERSION) == wheel(dict(reversed(files.items())), VERSION)
     assert hashlib.sha256(wheel(files, VERSION)).digest() != hashlib.sha256(wheel(files, "9.9")).digest()
@@ -98,10 +101,3 @@ def test_another_version_is_said(capsys: pytest.CaptureFixture) -> None:
         )
     run.tests_of("attention", VERSION)
     assert len(capsys.readouterr().out.splitlines()) == 1
-
-
-@pytest.mark.parametrize("page", ["colab.md", "instructors_hosting.md"])
-def test_pages_name_the_file(page: str) -> None:
-    """Do the pages that tell where to put the file give its present name?"""
-    text = (ROOT / "book" / page).read_text(encoding="utf-8")
-    assert set(re.findall(r"attention_tests-[^/)`]*?\.whl", text)) == {WHEEL}
