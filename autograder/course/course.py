@@ -31,8 +31,6 @@ from autograder.course.gradebook import (
     connected,
     explaining_errors,
     id_in_gradebook,
-    in_utc,
-    name_in_gradebook,
     read_url,
     why_unfit,
 )
@@ -189,7 +187,7 @@ class Course:
         return read_url(self._config().CourseDirectory.get("db_url", "sqlite:///gradebook.db"), self.root)
 
     def prepare(self, assignment: Assignment) -> None:
-        """Make the folder, nbgrader's configuration and the assignment's record in the gradebook if they are missing."""
+        """Make the folder and nbgrader's configuration if they are missing, and write assignment and roster to the gradebook."""
         self.root.mkdir(parents=True, exist_ok=True)
         config = self.root / "nbgrader_config.py"
         if not config.exists():
@@ -200,15 +198,14 @@ class Course:
                 self.root / step / assignment.name / f"{assignment.notebook}.ipynb", nbformat.writes(notebook) + "\n"
             )
         write_atomically(self.root / "release" / assignment.name / WHEEL, wheel_of(ROOT))  # the tests that students see
-        if not self._is_registered(assignment):
-            from autograder.course import recording
+        from autograder.course import recording  # this imports nbgrader, which other commands do not need
 
-            given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
-            with self.gradebook() as gradebook:
-                recording.add_indexes(gradebook)
-                due = self.settings.due.get(assignment.name)
-                recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
-                recording.add_students(gradebook, self._fit_people())
+        given = assignment.instructor.metadata.kernelspec, assignment.gradebook_cells()
+        with self.gradebook() as gradebook:
+            recording.add_indexes(gradebook)
+            due = self.settings.due.get(assignment.name)
+            recording.register(gradebook, assignment.name, assignment.notebook, *given, due)
+            recording.add_students(gradebook, [person for person in self.roster() if not why_unfit(person["id"])])
 
     def _keep_earlier_release(self, assignment: Assignment) -> None:
         """Keep the earlier release if it differs, because students go on with the notebook that they have."""
@@ -223,31 +220,6 @@ class Course:
         paths = filter(_is_whole, (self.root / "released" / assignment.name).glob("*.ipynb"))
         notebooks = [nbformat.v4.reads(path.read_text(encoding="utf-8")) for path in paths]
         return frozenset(text for each in notebooks for cell in each.cells if (text := cell.source.strip()))
-
-    def _is_registered(self, assignment: Assignment) -> bool:
-        """Whether the gradebook has the current cells of an assignment and the current roster."""
-        names, cells = (assignment.name, assignment.notebook), assignment.gradebook_cells()
-        with connected(self.db_url) as db:
-            if db is None:
-                return False
-            known, people = tables.sources(db, *names), tables.students(db)
-            due = self.settings.due.get(assignment.name)
-            wanted = {(c.metadata.nbgrader.grade_id, c.cell_type, is_locked(c), c.source) for c in cells}
-            most = {c.metadata.nbgrader.grade_id: float(c.metadata.nbgrader.points) for c in cells if is_grade(c)}
-            return (
-                wanted <= known
-                and most == tables.points(db, *names)
-                and (due is None or tables.due_date(db, assignment.name) == in_utc(due))
-                and all(
-                    person["id"] in people
-                    and all(
-                        people[person["id"]].get(key, text) == name_in_gradebook(text)
-                        for key, text in person.items()
-                        if text and key != "id"
-                    )
-                    for person in self._fit_people()
-                )
-            )
 
     @contextmanager
     def reading(self) -> Iterator["Reader"]:
@@ -275,7 +247,7 @@ class Course:
             with explaining_errors(self._recorder.url):
                 yield self._recorder.gradebook
             return
-        from autograder.course.recording import Recorder, opened  # this imports nbgrader, which takes seconds
+        from autograder.course.recording import Recorder, opened
 
         url = self.db_url
         with opened(url) as gradebook:
@@ -304,9 +276,6 @@ class Course:
             if person["id"] and before != index:
                 raise ValueError(f"{table.where(index)}: the id {person['id']!r} is on line {table.lines[before]} too")
         return [person for person in people if person["id"]]
-
-    def _fit_people(self) -> list[dict[str, str]]:
-        return [person for person in self.roster() if not why_unfit(person["id"])]
 
     def students(self) -> list[str]:
         """Return everybody who is in the roster or in the gradebook, or has a folder in submitted/."""

@@ -1,7 +1,8 @@
-"""nbgrader's gradebook of a course: its address and its content. Each function reads with one query.
+"""nbgrader's gradebook of a course: its address and its content.
 
 The gradebook is a file, gradebook.db, or a PostgreSQL database; nbgrader_config.py says which. This module reads
-nbgrader's tables without importing nbgrader, which takes seconds. Module `recording` writes to them.
+nbgrader's tables without importing nbgrader, and each function with one query for a whole class. Module `recording`
+writes to them.
 """
 
 import re
@@ -26,8 +27,6 @@ JOIN assignment ON assignment.id = submitted_assignment.assignment_id
 JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignment.id"""
 # A person's points replace the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
-OF_NOTEBOOK = """JOIN notebook ON notebook.id = notebook_id JOIN assignment ON assignment.id = notebook.assignment_id
-WHERE assignment.name = :assignment AND notebook.name = :notebook"""
 
 # nbgrader's pages print an id and a name unescaped, within HTML and within a script. Some characters could end a text
 # there. In the gradebook, and in the folders that those pages read, a similar character replaces each of them: its twin.
@@ -163,13 +162,6 @@ def students(db: Reader) -> dict[str, dict[str, str | None]]:
     return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in rows.mappings()}
 
 
-def sources(db: Reader, assignment: str, notebook: str) -> set[tuple[str, str, bool, str]]:
-    """Return (name, type, is locked, text) of every registered cell of a notebook."""
-    query = text(f"SELECT source_cell.name, cell_type, locked, source FROM source_cell {OF_NOTEBOOK}")
-    rows = db.execute(query, {"assignment": assignment, "notebook": notebook})
-    return {(name, kind, bool(locked), source) for name, kind, locked, source in rows}
-
-
 def due_date(db: Reader, assignment: str) -> datetime | None:
     """Return when an assignment is due as nbgrader stores it: in UTC, without a time zone; None if there is no date."""
     query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
@@ -179,13 +171,6 @@ def due_date(db: Reader, assignment: str) -> datetime | None:
 def in_utc(moment: datetime) -> datetime:
     """Return a moment as nbgrader stores it: in UTC, without a time zone."""
     return moment.astimezone(UTC).replace(tzinfo=None)
-
-
-def points(db: Reader, assignment: str, notebook: str) -> dict[str, float]:
-    """Return the points of the registered graded cells of a notebook."""
-    cells = "base_cell JOIN grade_cells ON grade_cells.id = base_cell.id"
-    query = text(f"SELECT base_cell.name, max_score FROM {cells} {OF_NOTEBOOK}")
-    return dict(iter(db.execute(query, {"assignment": assignment, "notebook": notebook})))
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Make, open and write nbgrader's gradebook of a course, with one transaction for each submission.
 
 nbgrader's own preprocessors compute the grades. nbgrader opens the gradebook again for every submission; here it stays
-open. This module imports nbgrader, which takes seconds; to read, use `gradebook`.
+open. This module imports nbgrader; to read, use `gradebook`.
 """
 
 import fcntl
@@ -161,6 +161,10 @@ def register(
         notebook = gradebook.add_notebook(stem, name, kernelspec=json.dumps(kernelspec))
     for cell in given:
         info = cell.metadata.nbgrader
+        text = dict(
+            source=cell.source, cell_type=cell.cell_type, locked=is_locked(cell), checksum=compute_checksum(cell)
+        )
+        gradebook.update_or_create_source_cell(info.grade_id, stem, name, **text)
         if is_grade(cell):
             gradebook.update_or_create_grade_cell(
                 info.grade_id, stem, name, max_score=float(info.points), cell_type=cell.cell_type
@@ -182,16 +186,6 @@ def register(
                 for submitted in gradebook.db.scalars(lacking.where(SubmittedNotebook.id.not_in(having))).all():
                     gradebook.db.add(row(cell_id=cell.id, notebook_id=submitted))
     gradebook.db.commit()
-    for cell in given:  # last, because an assignment whose texts are complete is not registered again
-        gradebook.update_or_create_source_cell(
-            cell.metadata.nbgrader.grade_id,
-            stem,
-            name,
-            source=cell.source,
-            cell_type=cell.cell_type,
-            locked=is_locked(cell),
-            checksum=compute_checksum(cell),
-        )
 
 
 class Recorder:

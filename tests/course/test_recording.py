@@ -10,12 +10,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import assignment_of
 from nbgrader.api import Base, Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from sqlalchemy import select
@@ -24,7 +24,7 @@ from stubs import KINDS, record_all, stubs
 from typer.testing import CliRunner
 
 from autograder import cli
-from autograder.cells import is_grade, is_solution, points_of
+from autograder.cells import is_grade, points_of
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import COURSE_ID, GradebookError, explanation, read_url
 from autograder.course.recording import opened
@@ -255,37 +255,19 @@ def test_record_without_a_score_adds_the_student_alone(assignment: Assignment, t
     assert course.load_result("gone", assignment.name).recorded
 
 
-@pytest.mark.parametrize("function", ["grade_cell", "solution_cell", "source_cell"])
-@pytest.mark.parametrize("place", [3, -1])
-def test_assignment_is_whole_after_a_stop(
-    function: str, place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a run stops while it writes an assignment's cells, does the next one write the rest?"""
-    assignment = assignment_of("2_multihead")  # its last cell is a written answer
-    original, courses = (
-        getattr(Gradebook, f"update_or_create_{function}"),
-        (Course(tmp_path / "a"), Course(tmp_path / "b")),
-    )
-    is_one = {"grade_cell": is_grade, "solution_cell": is_solution, "source_cell": bool}[function]
-    last = list(filter(is_one, assignment.gradebook_cells()))[place].metadata.nbgrader.grade_id
-
-    def stopped(gradebook: Gradebook, name: str, *arguments: object, **options: object) -> object:
-        if name == last:
-            raise KeyboardInterrupt
-        return original(gradebook, name, *arguments, **options)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Gradebook, f"update_or_create_{function}", stopped)
-        courses[0].prepare(assignment)
-    found = []
-    for course in courses:
-        course.prepare(assignment)
-        with course.gradebook() as gradebook:
-            notebook = gradebook.find_notebook(assignment.notebook, assignment.name)
-            points = {cell.name: cell.max_score for cell in notebook.grade_cells}
-            answers = {cell.name for cell in notebook.solution_cells}
-            found.append((points, answers, {cell.name: cell.source for cell in notebook.source_cells}))
-    assert found[0] == found[1] and all(found[0])
+@pytest.mark.parametrize("grows", [True, False])
+def test_changed_assignment_changes_earlier_submissions(grows: bool, assignment: Assignment, tmp_path: Path) -> None:
+    """Does a submission get a row for a new cell, and lose that of a removed cell, whose points would still count?"""
+    fewer = deepcopy(assignment)
+    for notebook in (fewer.instructor, fewer.release):
+        notebook.cells = [cell for cell in notebook.cells if cell.id != "softmax_axis"]
+    first, second = (fewer, assignment) if grows else (assignment, fewer)
+    course = make_course(tmp_path, first)
+    record_first(course, first, Course.record, 0)
+    course.prepare(second)
+    names = {cell.metadata.nbgrader.grade_id for cell in second.graded_cells()}
+    assert {student: set(own) for student, own in course.scores(second).items()} == dict.fromkeys(STUDENTS, names)
+    assert len(rows(course)["grade"]) == len(STUDENTS) * len(names)
 
 
 KILLED = """

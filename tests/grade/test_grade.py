@@ -157,12 +157,12 @@ try:
     app(sys.argv[1:])
 except SystemExit as ended:
     assert not ended.code, ended.code
-print("imported", sorted({"torch", "nbgrader", "nbconvert", "matplotlib", "jupyter_server"} & sys.modules.keys()))
+print("imported", sorted({"torch", "matplotlib"} & sys.modules.keys()))
 """
 
 
 def test_grade_with_nothing_new_imports_nothing_slow(graded_class: GradedClass) -> None:
-    """Is a graded class shown without PyTorch, nbgrader and other modules that take seconds to import?"""
+    """Is a graded class shown without PyTorch and other modules that take seconds to import?"""
     arguments = ["grade", NAME, "--course", str(graded_class.course.root)]
     done = subprocess.run([sys.executable, "-c", LOOKS, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
