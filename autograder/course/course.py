@@ -30,13 +30,12 @@ from autograder.course.gradebook import (
     GradebookError,
     connected,
     explaining_errors,
-    id_in_gradebook,
     read_url,
     why_unfit,
 )
 from autograder.course.submissions import Submission
 from autograder.course.times import TIMESTAMP, UNCLEAR, read_time
-from autograder.files import read_plain_file, write_atomically
+from autograder.files import printable, read_plain_file, write_atomically
 from autograder.imports import ROOT
 from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.settings import Settings, read_settings
@@ -161,7 +160,7 @@ class Course:
 
     def autograded_path(self, student: str, assignment: Assignment) -> Path:
         """Return the path where nbgrader's formgrader looks for an executed submission."""
-        return self.root / "autograded" / id_in_gradebook(student) / assignment.name / f"{assignment.notebook}.ipynb"
+        return self.root / "autograded" / student / assignment.name / f"{assignment.notebook}.ipynb"
 
     def feedback_page(self, student: str, assignment: Assignment) -> Path:
         """Return the path of a student's page of feedback."""
@@ -283,9 +282,9 @@ class Course:
 
     def unfit_names(self) -> dict[str, str]:
         """Return why a folder in submitted/, or an entry of the roster, cannot belong to a student: by a printable name."""
-        unfit = {name: why for name in self._names() if (why := why_unfit(name))}
-        printable = {name: name.encode("utf-8", "backslashreplace").decode().replace("/", "|") for name in unfit}
-        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in sorted(printable.items())}
+        unfit = {name: f"{why}; rename it" for name in sorted(self._names()) if (why := why_unfit(name))}
+        texts = {name: printable(name).replace("/", "|") for name in unfit}
+        return {f"({text[:60]}{'…' * (len(text) > 60)})": unfit[name] for name, text in texts.items()}
 
     def _names(self) -> set[str]:
         with self.reading() as db:
@@ -331,7 +330,7 @@ class Course:
             result = Result(**json.loads(self.result_path(student, assignment).read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
-        executed = (self.root / "autograded" / id_in_gradebook(student) / assignment).glob("*.ipynb")
+        executed = (self.root / "autograded" / student / assignment).glob("*.ipynb")
         return result if not result.has_score or any(map(_is_whole, executed)) else None
 
     def load_results(self, assignment: str) -> list[Result]:

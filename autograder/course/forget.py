@@ -10,7 +10,6 @@ from typing import Any
 from autograder.course import extensions, regrade_requests
 from autograder.course.course import Course
 from autograder.course.decisions import write_decision
-from autograder.course.gradebook import id_in_gradebook
 from autograder.files import write_atomically
 from autograder.spreadsheets import read_columns, write_table
 
@@ -38,8 +37,8 @@ def forget(course: Course, student: str) -> list[str]:
     if student not in course.students() and not results:
         raise ValueError(f"nobody in {root} is called {student!r}; nothing was deleted")
     done = []
-    folders = [root / folder / student for folder in OF_STUDENT] + [root / "autograded" / id_in_gradebook(student)]
-    for path in dict.fromkeys(folders + results):
+    folders = [root / folder / student for folder in OF_STUDENT]
+    for path in folders + results:
         if path.is_symlink() or path.is_file():
             path.unlink()
         elif path.is_dir():
@@ -59,7 +58,7 @@ def forget(course: Course, student: str) -> list[str]:
         write_decision(root, path.stem, student, None)
     with course.gradebook() as gradebook:
         try:
-            gradebook.remove_student(id_in_gradebook(student))
+            gradebook.remove_student(student)
             done.append("the student's rows in the gradebook")
         except MissingEntry:
             pass

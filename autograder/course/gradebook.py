@@ -6,6 +6,7 @@ writes to them.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from sqlalchemy.orm import Session, scoped_session
 # A query runs on a connection, or on the `db` of an open gradebook.
 Reader = Connection | Session | scoped_session
 COURSE_ID = "attention"
-LENGTH = 128  # characters of an id or a name in nbgrader's tables; PostgreSQL accepts no more
+LENGTH = 128  # characters of a name in nbgrader's tables; PostgreSQL accepts no more
+MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 WAIT = {"sqlite": {"timeout": "60"}, "postgresql": {"connect_timeout": "20"}}  # seconds to wait for a lock or a server
 # Every query about the submissions of an assignment begins with this text.
 OF_SUBMISSIONS = """FROM submitted_assignment
@@ -28,13 +30,9 @@ JOIN submitted_notebook ON submitted_notebook.assignment_id = submitted_assignme
 # A person's points replace the grader's, and extra credit is added, as in `Grade.score` of nbgrader.api.
 SCORE = "COALESCE(COALESCE(manual_score, auto_score) + COALESCE(extra_credit, 0), 0)"
 
-# nbgrader's pages print an id and a name unescaped, within HTML and within a script. Some characters could end a text
-# there. In the gradebook, and in the folders that those pages read, a similar character replaces each of them: its twin.
-# A student's own id may not hold a twin.
-TWINS = (
-    {ord(char): ord(char) + 0xFEE0 for char in '<>"\\'} | {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
-)
-ORIGINALS = {twin: char for char, twin in TWINS.items()}
+# nbgrader's pages print an id and a name unescaped, within HTML and within a script, where these characters could end a
+# text. An id may not hold them; in a name, a similar character replaces each.
+UNSAFE = '<>"\\'
 QUIET = {ord("<"): "\u2039", ord(">"): "\u203a"} | dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 REMEDIES = {  # by a pattern of SQLite's message
     "no such (column|table)": 'It is from another version of nbgrader: run "nbgrader db upgrade" in the folder of the course',
@@ -128,38 +126,26 @@ def explanation(url: URL, error: Exception) -> str:
     )
 
 
-def id_in_gradebook(student: str) -> str:
-    """Return a student's id in a form that nbgrader's pages can print; it is almost always the id itself."""
-    return student.translate(TWINS)
-
-
-def student_of(own: str) -> str:
-    """Return the student who has this id in the gradebook."""
-    return own.translate(ORIGINALS)
-
-
 def name_in_gradebook(name: str) -> str:
     """Return a name or an e-mail address in a form that nbgrader's pages can print, cut to the allowed length."""
     return name.translate(QUIET)[:LENGTH]
 
 
-def why_unfit(name: str) -> str:
-    """Say why the name of a folder or of a roster's entry cannot be a student's; an empty string if it can."""
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError:
-        return "the name of the folder is not valid text; rename it"
-    if len(name) > LENGTH or length > 200:
-        return f"the name is longer than {LENGTH} characters, or 200 bytes; the gradebook and files cannot hold it; rename it"
-    if strange := sorted(char for char in set(name) if ord(char) in ORIGINALS):
-        return f"a student's name must not contain {' '.join(strange)}; rename it"
-    return "a student's name must not contain / or begin with a dot; rename it" if name[0] == "." or "/" in name else ""
+def why_unfit(student: str) -> str:
+    """Say why an id cannot be the name of a folder and of a row in the gradebook; an empty string if it can."""
+    if not student or student.startswith(".") or "/" in student or student != student.strip():
+        return f"{student!r} cannot be the name of a folder"
+    if strange := [char for char in student if char in UNSAFE or unicodedata.category(char) in ("Cc", "Cs")]:
+        return f"{student!r} has {', '.join(map(repr, strange))}, which an id may not have"
+    if len(student.encode()) > MAX_ID:
+        return f"{student[:20]!r}… has {len(student.encode())} bytes; at most {MAX_ID} are allowed"
+    return ""
 
 
 def students(db: Reader) -> dict[str, dict[str, str | None]]:
     """Return what the gradebook knows about each student, by id."""
     rows = db.execute(text("SELECT id, first_name, last_name, email FROM student"))
-    return {student_of(row["id"]): dict(row) | {"id": student_of(row["id"])} for row in rows.mappings()}
+    return {row["id"]: dict(row) for row in rows.mappings()}
 
 
 def due_date(db: Reader, assignment: str) -> datetime | None:
@@ -193,7 +179,7 @@ def grades(db: Reader, assignment: str) -> dict[str, dict[str, Grade]]:
     by_student: dict[str, dict[str, Grade]] = {}
     for student, cell, score, waits, of_person, of_tests in db.execute(text(query), {"name": assignment}):
         grade = Grade(score, bool(waits), of_person is not None, of_tests)
-        by_student.setdefault(student_of(student), {})[cell] = grade
+        by_student.setdefault(student, {})[cell] = grade
     return by_student
 
 
@@ -204,7 +190,7 @@ def comments(db: Reader, assignment: str) -> dict[str, dict[str, str | None]]:
     WHERE assignment.name = :name"""
     by_student: dict[str, dict[str, str | None]] = {}
     for student, cell, comment in db.execute(text(query), {"name": assignment}):
-        by_student.setdefault(student_of(student), {})[cell] = comment
+        by_student.setdefault(student, {})[cell] = comment
     return by_student
 
 
@@ -234,6 +220,6 @@ def lateness(db: Reader, assignment: str) -> dict[str, Lateness]:
     query = text(f"SELECT student_id, {times}, late_submission_penalty {OF_SUBMISSIONS} WHERE assignment.name = :name")
     query = query.columns(came=DateTime, duedate=DateTime, extension=Interval)
     return {
-        student_of(student): Lateness(came, due, extension, float(penalty or 0))
+        student: Lateness(came, due, extension, float(penalty or 0))
         for student, came, due, extension, penalty in db.execute(query, {"name": assignment})
     }

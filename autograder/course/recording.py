@@ -45,7 +45,6 @@ from autograder.course.gradebook import (
     GradebookError,
     address_of,
     explaining_errors,
-    id_in_gradebook,
     in_utc,
     name_in_gradebook,
 )
@@ -128,8 +127,7 @@ def add_students(gradebook: Gradebook, people: Iterable[dict[str, str]]) -> None
     for person in people:
         keys = ("first_name", "last_name", "email")
         names = {key: name_in_gradebook(person[key]) for key in keys if person.get(key)}
-        own = id_in_gradebook(person["id"])
-        student = known.setdefault(own, Student(id=own))
+        student = known.setdefault(person["id"], Student(id=person["id"]))
         gradebook.db.add(student)
         for key, name in names.items():
             setattr(student, key, name)
@@ -212,7 +210,7 @@ class Recorder:
             notebook: The executed notebook; None if there is no score.
             when: The time of submission, with a time zone; None keeps the time that is there.
         """
-        db, student = self.gradebook.db, id_in_gradebook(student)
+        db = self.gradebook.db
         for last in (False, True):
             db.remove()  # this drops the rows and the transaction of an earlier submission
             try:
@@ -246,7 +244,7 @@ class Recorder:
 
     def renew_lateness(self, assignment: str, times: dict[str, tuple[datetime | None, timedelta | None]]) -> None:
         """Write times of submission and extensions, by student, and compute all penalties of an assignment again."""
-        db, times = self.gradebook.db, {id_in_gradebook(student): pair for student, pair in times.items()}
+        db = self.gradebook.db
         db.remove()
         rows = select(SubmittedAssignment, SubmittedNotebook)
         rows = rows.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)

@@ -19,11 +19,11 @@ from datetime import datetime
 from pathlib import Path
 
 from autograder.course.course import Course
+from autograder.course.gradebook import why_unfit
 from autograder.course.worksheet_columns import columns_of, extension_in, read_moodle_time
 from autograder.spreadsheets import EATEN, Table, eaten, read_table
 
 MOODLE_ANONYMOUS = "participant"  # Moodle writes this word instead of every name if submissions are anonymous
-MAX_ID = 120  # bytes of an id: nbgrader's gradebook has room for 128 characters, a folder's name for 255 bytes
 
 
 @dataclass(eq=False)
@@ -227,19 +227,8 @@ def key_of(name: str, system: str) -> str:
     return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
 
 
-def check_id(student: str) -> str:
-    """Return why an id cannot be the name of a folder; an empty string if it can."""
-    if not student or student.startswith(".") or "/" in student or student != student.strip():
-        return f"{student!r} cannot be the name of a folder"
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in student):
-        return f"{student!r} has characters that a name of a folder may not have"
-    if len(student.encode()) > MAX_ID:
-        return f"{student[:20]!r}… has {len(student.encode())} bytes; at most {MAX_ID} are allowed"
-    return ""
-
-
 def _check_ids(ids: list[str]) -> None:
-    reasons = [reason for student in ids if (reason := check_id(student))]
+    reasons = [reason for student in ids if (reason := why_unfit(student))]
     reasons += [f"{student!r} occurs {times} times" for student, times in Counter(ids).items() if times > 1]
     if reasons:
         raise ValueError(
@@ -256,7 +245,7 @@ def _person(row: dict[str, str]) -> Person:
 
 
 def _person_of_entry(entry: Entry, system: str) -> Person:
-    usable = [value for value in entry.ids if not check_id(value)]
+    usable = [value for value in entry.ids if not why_unfit(value)]
     email = next((value for value in entry.ids if "@" in value), "")
     last, _, first = entry.name.partition(", ") if system == "canvas" else (entry.name, "", "")
     names = [entry.name] if entry.name else []

@@ -5,7 +5,8 @@ import re
 import unicodedata
 
 from autograder.course.course import Assignment, Course
-from autograder.course.roster import Person, Roster, check_id
+from autograder.course.gradebook import why_unfit
+from autograder.course.roster import Person, Roster
 from autograder.lms.names import Sender
 from autograder.publish.generated import sources
 
@@ -67,7 +68,7 @@ class Owners:
                 False,
             )
         if not self.roster.people:
-            why = check_id(folder)
+            why = why_unfit(folder)
             if not why and (folder.endswith(".") or any(unicodedata.category(char) == "Cf" for char in folder)):
                 why = f"{folder!r} ends with a dot, or has characters that cannot be seen"
             person = None if why else self.unlisted.setdefault(_folded(folder), Person(folder))

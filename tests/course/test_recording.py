@@ -73,17 +73,6 @@ def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pyt
     assert dumps[0] == dumps[1] == dumps[2]
 
 
-def test_name_that_the_gradebook_cannot_hold_is_refused(tmp_path: Path, assignment: Assignment) -> None:
-    """Is a name of 129 characters, one too many for PostgreSQL, refused with the reason, and one of 128 accepted?"""
-    for name in ("x" * 129, "y" * 128):
-        (tmp_path / "submitted" / name).mkdir(parents=True)
-    course = Course(tmp_path)
-    course.prepare(assignment)
-    assert course.students() == ["y" * 128]
-    ((shown, why),) = course.unfit_names().items()
-    assert shown.startswith("(xxx") and "128 characters" in why and "rename" in why
-
-
 def make_course(root: Path, assignment: Assignment, address: str | None = None) -> Course:
     """Make a course with penalties for late submission, and an extension for one student."""
     course = Course(root / "course")

@@ -118,7 +118,7 @@ def test_collect_what_is_no_archive(data, course: Course, tmp_path: Path, assign
     assert [line.outcome for line in lines] == ["refused"]
 
 
-@pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", ".hidden"])
+@pytest.mark.parametrize("student", ["..", ".", "a/b", "../x", "x" * 500, "a\tb", "a<b", ".hidden"])
 def test_collect_refuses_ids_that_are_no_folder(student: str, tmp_path: Path, assignment: Assignment) -> None:
     """Is a roster refused before anything is written if an id cannot be the name of a folder?"""
     course = Course(tmp_path / "course")
