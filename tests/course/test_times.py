@@ -25,63 +25,35 @@ HALF_PAST_FIVE = datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
 @pytest.mark.parametrize(
     "text",
     [
-        "2026-10-12 19:30:00 CEST",
-        "2026-10-12 19:30 cest\n",
-        "Mon Oct 12 19:30:00 CEST 2026",
-        "Mon, 12 Oct 2026 19:30:00 +0200",
-        "2026-10-12 19:30 Europe/Berlin",
-        "2026-10-12T17:30:00Z",
-        "2026-10-12 17:30:00.000000 UTC",
-        "\ufeff2026-10-12 17:30",
-        "20261012T173000",
-        "2026-10-12 19:30 UTC+2",
-        "Oct 12, 2026 10:30 am PDT",
-        "2026-10-13 02:30 JST",
+        b"2026-10-12 17:30:00.000000 UTC",  # nbgrader
+        b"2026-10-12T19:30:00+02:00\n",  # git, as %cI
+        b"2026-10-12 19:30:00 +0200",  # git, as %ci
+        b"2026-10-12T17:30:00Z",
+        b"2026-10-12 17:30",
+        "\ufeff2026-10-12 17:30".encode(),
+        "2026-10-12 17:30".encode("utf-16"),  # PowerShell
     ],
 )
-def test_time_is_read_with_its_zone(text: str) -> None:
-    """Is the same moment read from every spelling, as text, with a byte-order mark, and as UTF-16?"""
+def test_time_is_read_with_its_zone(text: bytes) -> None:
+    """Is the same moment read from every spelling of a program, with a byte-order mark, and as UTF-16?"""
     assert read_time(text) == HALF_PAST_FIVE
-    assert read_time(text.encode()) == read_time(text.encode("utf-16")) == HALF_PAST_FIVE
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("2026-10-12 19:30 IST", "IST is not a zone, or several zones have this name"),
-        ("2026-10-12 19:30 CST", "CST is not a zone, or several zones have this name"),
-        ("2026-10-12 19:30 BST", "BST is not a zone, or several zones have this name"),
-        ("2026-10-12 19:30 CEST+5", "CEST and the number next to it are different zones"),
-        ("02/11/2026 17:30", "two different days"),
-        ("2026-10-12", "a part of the date or the time of day is missing"),
-        ("17:30", "a part of the date or the time of day is missing"),
-        ("yesterday", "'yesterday' is not a time"),
-        ("1000000000-01-01 00:00", "is not a time"),
-        ("0001-01-01 00:00 +1400", "is not a time"),
-        ("9999-12-31 23:59:59 -1400", "is not a time"),
-        ("1500-01-01 00:00", "year 1500"),
-        ("9" * 5000, "is not a time"),
-        ("", "there is no time in it"),
-        ("\x00\x1b[2J", "is not a time"),
+        *("2026-10-12 19:30 IST", "2026-10-12 19:30 CEST", "02/11/2026 17:30", "2026-10-12", "17:30", "yesterday"),
+        *("1500-01-01 00:00", "0001-01-01 00:00 +1400", "9999-12-31 23:59:59 -1400", "9" * 5000, "", "\x00\x1b[2J"),
     ],
 )
-def test_time_that_nobody_can_tell_is_refused_in_words(text: str, said: str) -> None:
+def test_time_that_nobody_can_tell_is_refused_in_words(text: str) -> None:
     """Is an unclear time refused instead of guessed, and does the message show it without characters that move a cursor?"""
-    with pytest.raises(ValueError, match=said) as error:
-        read_time(text)
+    with pytest.raises(ValueError, match="is not a clear time; write it as" if text else "there is no time") as error:
+        read_time(text.encode())
     assert str(error.value).isprintable() and len(str(error.value)) < 300
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        b"2026-10-12 19:30 CEST",
-        b"yesterday \xff\x00 9999",
-        b"0001-01-01 00:00 +1400",
-        b"1000000000-01-01",
-        b"2026-10-12 IST",
-    ],
-)
+@pytest.mark.parametrize("written", [b"2026-10-12 19:30+02:00", b"yesterday \xff\x00 9999", b"0001-01-01 00:00 +1400"])
 def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
     tmp_path: Path, assignment: Assignment, written: bytes
 ) -> None:
@@ -96,7 +68,7 @@ def test_gradebook_and_formgrader_get_a_time_that_they_can_show(
         course.record(result(assignment, "ada", {}), assignment)
         when, question = course.time_of("ada", NAME)
         assert (when is None) == question.startswith("When was it submitted? In timestamp.txt, ")
-        assert (when == HALF_PAST_FIVE) == (b"CEST" in written)
+        assert (when == HALF_PAST_FIVE) == (b"+02" in written)
     with contextlib.closing(sqlite3.connect(course.root / "gradebook.db")) as database:
         ((kept,),) = database.execute("select timestamp from submitted_assignment").fetchall()
     assert kept is None if when is None else kept.startswith("2026-10-12 17:30:00")
@@ -112,7 +84,7 @@ def test_unclear_time_is_a_question_until_it_is_corrected(
 ) -> None:
     """Does a submission with an unclear time, copied or collected, need a look until timestamp.txt is corrected?"""
     course, data = Course(tmp_path / "course"), nbformat.writes(assignment.release).encode()
-    written = {"1": b"2026-10-12 19:30 IST \xff", "2": b"2026-10-12 19:30:00 CEST\n"}
+    written = {"1": b"2026-10-12 19:30 IST \xff", "2": b"2026-10-12 19:30:00+02:00\n"}
     for number, time in written.items():
         place = course.submission_folder(f"copied{number}", NAME)
         write_atomically(place / "attention.ipynb", data)
@@ -132,7 +104,7 @@ def test_unclear_time_is_a_question_until_it_is_corrected(
             assert state == NEEDS_A_LOOK and question.startswith("When was it submitted? In timestamp.txt, ")
         assert found["copied2"] == found["collected2"] == ("graded", [])
     for student in ("copied1", "collected1"):
-        write_atomically(course.submission_folder(student, NAME) / "timestamp.txt", "2026-10-12 19:30:00 CEST\n")
+        write_atomically(course.submission_folder(student, NAME) / "timestamp.txt", "2026-10-12 19:30:00+02:00\n")
     assert graded() == dict.fromkeys(found, ("graded", []))
     assert {course.time_of(student, NAME) for student in found} == {(HALF_PAST_FIVE, "")}
 
@@ -140,9 +112,9 @@ def test_unclear_time_is_a_question_until_it_is_corrected(
 def test_time_in_a_linked_folder_is_not_touched(tmp_path: Path, assignment: Assignment) -> None:
     """Are files in a linked folder outside the course left unchanged?"""
     outside = tmp_path / "outside"
-    write_atomically(outside / "timestamp.txt", "2026-10-12 19:30 CEST\n")
+    write_atomically(outside / "timestamp.txt", "2026-10-12 19:30+02:00\n")
     course = Course(tmp_path / "course")
     course.submission_folder("ada", NAME).parent.mkdir(parents=True)
     course.submission_folder("ada", NAME).symlink_to(outside)
     assert course.time_of("ada", NAME) == (None, "") == (course._settle_time("ada", NAME), "")
-    assert (outside / "timestamp.txt").read_text() == "2026-10-12 19:30 CEST\n"
+    assert (outside / "timestamp.txt").read_text() == "2026-10-12 19:30+02:00\n"
