@@ -1,7 +1,7 @@
 """Make, open and write nbgrader's gradebook of a course, with one transaction for each submission.
 
-nbgrader's own preprocessors compute the grades. nbgrader opens the gradebook again for every submission; here it stays
-open. This module imports nbgrader; to read, use `gradebook`.
+Grades and penalties are those of nbgrader's own preprocessors, which open the gradebook again for every submission and
+write each cell in a transaction of its own. This module imports nbgrader; to read, use `gradebook`.
 """
 
 import fcntl
@@ -10,7 +10,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,8 @@ from nbgrader.api import (
     SubmittedNotebook,
     new_uuid,
 )
-from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
-from nbgrader.utils import compute_checksum
+from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import compute_checksum, determine_grade
 from sqlalchemy import URL, and_, create_engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from traitlets.config import Config
@@ -191,7 +190,7 @@ class Recorder:
 
     def __init__(self, gradebook: Gradebook, url: URL, config: Config) -> None:
         self.gradebook, self.url = gradebook, url
-        self._save_grades, self._penalties = _SaveAutoGrades(config=config), _AssignLatePenalties(config=config)
+        self._penalties = _AssignLatePenalties(config=config)
 
     def record(
         self,
@@ -236,8 +235,15 @@ class Recorder:
         submitted = self._row(SubmittedNotebook, notebook_id=ids[1], assignment_id=submission.id)
         grades = self._rows(Grade, GradeCell, submitted)
         comments = self._rows(Comment, SolutionCell, submitted)
-        resources = {"notebook": stem, "assignment": assignment, "student": student, "rows": _Rows(grades, comments)}
-        self._save_grades.preprocess(notebook, {"nbgrader": resources})
+        for cell in notebook.cells:  # as nbgrader's preprocessor SaveAutoGrades does
+            if is_grade(cell):
+                grade, worth = grades[cell.metadata.nbgrader.grade_id], from_dict(cell)
+                worth.metadata.nbgrader.points = points_of(cell)  # a bonus has points too
+                grade.auto_score, _ = determine_grade(worth)
+                grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None
+            if is_solution(cell):
+                unchanged = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+                comments[cell.metadata.nbgrader.grade_id].auto_comment = "No response." if unchanged else None
         db.add_all([submission, submitted, *grades.values(), *comments.values()])
         db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
@@ -266,42 +272,6 @@ class Recorder:
         query = select(cells.name, cells.id, table).outerjoin(table, matches)
         rows = self.gradebook.db.execute(query.where(cells.notebook_id == submitted.notebook_id))
         return {name: row or table(cell_id=cell, notebook_id=submitted.id) for name, cell, row in rows}
-
-
-@dataclass
-class _Rows:
-    """Replaces the gradebook for nbgrader's preprocessors, with the rows of one submission that were read before."""
-
-    grades: dict[str, Grade]
-    comments: dict[str, Comment]
-
-    def find_grade(self, cell: str, *_: str) -> Grade:
-        return self.grades[cell]
-
-    def find_comment(self, cell: str, *_: str) -> Comment:
-        return self.comments[cell]
-
-    @property
-    def db(self) -> "_Rows":
-        return self
-
-    def commit(self) -> None:
-        """Do nothing: the submission has one transaction."""
-
-
-class _SaveAutoGrades(SaveAutoGrades):
-    """nbgrader's preprocessor, on rows that were read before."""
-
-    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        facts = resources["nbgrader"]
-        self.notebook_id, self.assignment_id, self.student_id = facts["notebook"], facts["assignment"], facts["student"]
-        self.gradebook = facts["rows"]
-        return super(SaveAutoGrades, self).preprocess(nb, resources)
-
-    def _add_score(self, cell: NotebookNode, resources: dict[str, Any]) -> None:
-        worth = from_dict(cell)
-        worth.metadata.nbgrader.points = points_of(cell)  # a bonus has points too
-        super()._add_score(worth, resources)
 
 
 class _AssignLatePenalties(AssignLatePenalties):

@@ -1,13 +1,9 @@
 """Is a record nbgrader's own, complete after a kill, and the same from every process?"""
 
 import contextlib
-import random
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,7 +16,7 @@ from nbgrader.api import Base, Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError, SAWarning
-from stubs import KINDS, record_all, stubs
+from stubs import KINDS, stubs
 from typer.testing import CliRunner
 
 from autograder import cli
@@ -259,53 +255,18 @@ def test_changed_assignment_changes_earlier_submissions(grows: bool, assignment:
     assert len(rows(course)["grade"]) == len(STUDENTS) * len(names)
 
 
-KILLED = """
-import sys
-from pathlib import Path
-sys.path[:0] = {tests!r}
-from stubs import record_all, stubs
-from autograder.course.course import Course
-from autograder.grade.grade import load_assignment
-assignment, record = load_assignment("1_attention"), Course.record
-Course.record = lambda *arguments: (record(*arguments), print("recorded", flush=True))
-record_all(Course(Path({root!r})), assignment, [f"s{{n:03d}}" for n in range(150)], stubs(assignment))
-"""
-
-
-@pytest.mark.deep
-def test_record_killed_at_any_moment_is_never_half(assignment: Assignment, tmp_path: Path) -> None:
-    """After a SIGKILL, does the gradebook hold all points of recorded results, and all or none of other results?"""
-    course, moments = Course(tmp_path / "course"), random.Random(3)
-    course.root.mkdir()
-    course.prepare(assignment)
-    code = KILLED.format(tests=list(map(str, Path(__file__).parents[:2])), root=str(course.root))
-    kinds, recorded, cells = stubs(assignment), 0, {c.metadata.nbgrader.grade_id for c in assignment.graded_cells()}
-    for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-        for _ in range(moments.randrange(4, 20)):
-            assert process.stdout.readline() == b"recorded\n"
-        time.sleep(moments.uniform(0, 0.1))  # meanwhile the next results are recorded
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        scores = course.scores(assignment)
-        for number in range(150):
-            student = f"s{number:03d}"
-            result = course.load_result(student, assignment.name)
-            own = scores.get(student, {})
-            assert set(own) in (set(), cells), student
-            if result is not None and result.recorded:
-                recorded += 1
-                assert set(own) == cells, student
-            expected = {check["name"]: check["points"] * check["passed"] for check in kinds[number % KINDS][1].checks}
-            assert not own or {name: own[name][0] for name in expected} == expected
-    assert recorded > 3
-    record_all(course, assignment, [f"s{number:03d}" for number in range(20)], kinds)
-    whole = Course(tmp_path / "whole")
-    whole.root.mkdir()
-    whole.prepare(assignment)
-    record_all(whole, assignment, [f"s{number:03d}" for number in range(20)], kinds)
-    scores = course.scores(assignment)
-    assert {s: own for s, own in scores.items() if s < "s020"} == whole.scores(assignment)
+def test_failed_record_leaves_no_half(assignment: Assignment, tmp_path: Path) -> None:
+    """If recording stops after the points were written, are they not in the gradebook, and complete after another try?"""
+    course = make_course(tmp_path, assignment)
+    write_atomically(course.root / "hourly_penalty.py", PLUGIN.replace("return ", "return score / 0 or "))
+    sys.modules.pop("hourly_penalty", None)
+    with pytest.raises(GradebookError):
+        record_first(course, assignment, Course.record, 0)  # the second student is late
+    assert set(course.scores(assignment)) == {"early"}
+    write_atomically(course.root / "hourly_penalty.py", PLUGIN)
+    sys.modules.pop("hourly_penalty", None)
+    record_first(course, assignment, Course.record, 0)
+    assert set(course.scores(assignment)) == set(STUDENTS)
 
 
 @pytest.mark.parametrize(
