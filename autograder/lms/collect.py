@@ -28,10 +28,6 @@ from autograder.lms.owners import Owners
 from autograder.progress import Progress
 
 MAX_LISTED = 20  # most files without a notebook that are listed for one student
-UNSURE_NAME = (
-    "letters such as é may be wrong in its name, because the archive does not say in which code page it wrote them: unpack "
-    "the archive on the system that packed it, and collect the folder, or pack it again with names in UTF-8"
-)
 MAX_KEPT = 8  # most files that are kept for one question
 
 
@@ -156,8 +152,6 @@ class _Collector:
                 claim.files.append((sender, member))
                 self.ledger.forget(member, sender, source)
                 continue
-            if not member.is_named_surely:
-                why += f"; {UNSURE_NAME}"
             may_count = self.wanted.sort_out([member], is_explicit=False)
             wanted = bool(may_count.notebooks or may_count.files)
             if wanted or sender.system:

@@ -170,8 +170,6 @@ def test_the_notebook_of_another_assignment_loses_silently(course: Course, assig
         ({"work.rar": b"Rar!"}, "an archive of this kind is not opened"),
         ({"work.zip": packed("again.zip", data=packed("attention.ipynb"))}, "an archive of this kind is not opened"),
         ({"work.zip": b"PK\x03\x04 torn"}, "it is not a zip archive"),
-        ({"work.zip": packed("big.ipynb", data=b" " * 20_000_000)}, "zip bomb"),
-        ({"work.tar.gz": gzip.compress(b"\0" * 20_000_000)}, "times its size"),
     ],
 )
 def test_files_without_a_notebook_are_unreadable_in_words(
@@ -189,7 +187,7 @@ def test_an_empty_folder_is_missing(course: Course, assignment: Assignment) -> N
     assert course.read_submission("ada", assignment) is None
 
 
-@pytest.mark.parametrize("limit", ["MAX_PACKED", "MAX_PACKED_MEMBERS"])
+@pytest.mark.parametrize("limit", ["MAX_PACKED", "MAX_MEMBERS"])
 def test_limits_of_packed_submissions(
     limit: str, course: Course, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,19 +12,17 @@ from autograder.course.course import Assignment, Course, Submission
 from autograder.course.roster import read_worksheet
 
 
-def test_collect_from_an_archive_in_an_unknown_code_page(
-    course: Course, tmp_path: Path, assignment: Assignment
-) -> None:
-    """Does the reason say that the letters of a name may be wrong, and the remedy, and are right names collected?"""
-    write_roster(course, [{"id": "łukasz"}, {"id": "çem"}, {"id": "ada"}])
+def test_collect_from_an_archive_in_another_code_page(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is a name in UTF-8 read that the archive does not call UTF-8, and one in an unknown code page listed?"""
+    write_roster(course, [{"id": "łukasz"}, {"id": "çem"}, {"id": "émile"}])
     archive = write_zip(
-        tmp_path / "all.zip", {f"{name}/attention.ipynb": notebook(name) for name in ("@ukasz", "#em", "ada")}
+        tmp_path / "all.zip", {f"{name}/a.ipynb": notebook(name) for name in ("@ukasz", "#em", "__mile")}
     )
-    archive.write_bytes(
-        archive.read_bytes().replace(b"@ukasz", "łukasz".encode("cp852")).replace(b"#em", "çem".encode("cp852"))
-    )
+    names = {b"@ukasz": "łukasz".encode("cp852"), b"#em": "çem".encode("cp437"), b"__mile": "émile".encode()}
+    for written, name in names.items():
+        archive.write_bytes(archive.read_bytes().replace(written, name))
     collect(course, assignment, [archive])
-    assert submitted(course) == {"ada": notebook("ada"), "çem": notebook("#em")}
+    assert submitted(course) == {"çem": notebook("#em"), "émile": notebook("__mile")}
 
 
 @pytest.mark.parametrize("with_roster", [True, False])

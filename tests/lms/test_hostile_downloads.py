@@ -16,7 +16,7 @@ from autograder.files import Unreadable
 def hostile(path: Path, kind: str) -> Path:
     """Write an archive in which Ada's submission is deceptive."""
     info = zipfile.ZipInfo(f"{ADA}/attention.ipynb")
-    data = b"\0" * 20_000_000 if kind == "bomb" else b"/etc/passwd" if kind == "link" else notebook()
+    data = b"/etc/passwd" if kind == "link" else notebook()
     info.external_attr = {"link": stat.S_IFLNK, "device": stat.S_IFCHR, "pipe": stat.S_IFIFO}.get(kind, 0) << 16
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(info, data, zipfile.ZIP_LZMA if kind == "method" else zipfile.ZIP_DEFLATED)
@@ -39,7 +39,6 @@ HOSTILE = {
     "twice": "in the archive 2 times",
     "encrypted": "encrypted",
     "method": "unusual",
-    "bomb": "zip bomb",
     "lies about its size": "cannot be unpacked",
     "huge": "at most 50 are read. Clear the outputs",
 }
@@ -93,16 +92,12 @@ def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignmen
     assert course.read_submission("dan", assignment) == Submission(notebook("dan"))
 
 
-@pytest.mark.parametrize("limit", ["MAX_MEMBERS", "MAX_DIRECTORY", "MAX_TOTAL"])
-def test_collect_limits(
-    limit: str, course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Does each limit of an archive hold?"""
-    monkeypatch.setattr(archives, limit, 1)
+def test_collect_limit(course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is an archive of too many files refused?"""
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 1)
     download = {f"{ADA}/attention.ipynb": notebook(), f"{ADA}/other.ipynb": notebook()}
     lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
     assert [line.outcome for line in lines] == ["refused"]
-    assert limit != "MAX_MEMBERS" or "2 files" in lines[0].why
 
 
 @pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
