@@ -7,9 +7,9 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,14 +120,6 @@ class Assignment:
         """Return the cells that nbgrader keeps: tests with their hidden part, answers as stubs."""
         both = zip(self.instructor.cells, self.release.cells, strict=True)
         return [full if is_locked(full) else blank for full, blank in both if "nbgrader" in full.metadata]
-
-
-class _ConfigFile(PyFileConfigLoader):
-    """Reads a file at its literal path: traitlets would replace "$HOME" in a folder's name by the variable's value."""
-
-    def _find_file(self) -> None:
-        self.full_filename = os.path.join(self.path, self.filename)
-        os.stat(self.full_filename)
 
 
 class Course:
@@ -369,7 +361,7 @@ class Course:
         self.save_result(result)
 
     def renew_lateness(self, assignment: Assignment) -> None:
-        """Write the times and extensions that changed since the grading, and compute the penalties again.
+        """Write the times of submission and the extensions, and compute the penalties again.
 
         A penalty depends on the time, the due date, the extension, the points and the plugin; each of them may have changed.
         A student without a line in extensions.csv keeps an extension that nbgrader has.
@@ -377,20 +369,10 @@ class Course:
         Raises:
             GradebookError: as `record`, or the plugin for penalties failed.
         """
-        with self.reading() as db:
-            before, due = tables.lateness(db, assignment.name), tables.due_date(db, assignment.name)
-        until = read_extensions(self.root, self.settings, assignment.name) if due else {}
-        changed = {}
-        for student, known in before.items():
-            when = self._settle_time(student, assignment.name)
-            came_now = tables.in_utc(when) if when else None
-            more_now = max(tables.in_utc(until[student]) - due, timedelta()) if student in until else known.extension
-            if (came_now, more_now) != (known.came, known.extension):
-                changed[student] = came_now, more_now
-        penalised = any(known.penalty for known in before.values())
-        if changed or penalised or {"AssignLatePenalties", "LateSubmissionPlugin"} & self._config().keys():
-            with self.gradebook(), self._importable():
-                self._recorder.renew_lateness(assignment.name, changed)
+        until = read_extensions(self.root, self.settings, assignment.name)
+        with self.gradebook(), self._importable():
+            time_of = partial(self._settle_time, assignment=assignment.name)
+            self._recorder.renew_lateness(assignment.name, time_of, until)
 
     def _config(self) -> Config:
         """Read nbgrader_config.py, which names the database and the plugin for late penalties.
@@ -400,8 +382,11 @@ class Course:
         if not (self.root / "nbgrader_config.py").exists():
             return Config()
         try:
-            with self._importable():
-                return _ConfigFile("nbgrader_config.py", path=str(self.root)).load_config()
+            with (
+                self._importable(),
+                chdir(self.root),
+            ):  # traitlets would replace "$HOME" in a path by the variable's value
+                return PyFileConfigLoader("nbgrader_config.py").load_config()
         except Exception as error:  # the file is a program; its lines are not shown: one may hold a password
             cause = f"{type(error).__name__}: {error}"
             raise GradebookError(f"{self.root / 'nbgrader_config.py'} cannot be run ({cause}); correct it") from None

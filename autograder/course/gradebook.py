@@ -148,12 +148,6 @@ def students(db: Reader) -> dict[str, dict[str, str | None]]:
     return {row["id"]: dict(row) for row in rows.mappings()}
 
 
-def due_date(db: Reader, assignment: str) -> datetime | None:
-    """Return when an assignment is due as nbgrader stores it: in UTC, without a time zone; None if there is no date."""
-    query = text("SELECT duedate FROM assignment WHERE name = :name").columns(duedate=DateTime)
-    return db.execute(query, {"name": assignment}).scalar()
-
-
 def in_utc(moment: datetime) -> datetime:
     """Return a moment as nbgrader stores it: in UTC, without a time zone."""
     return moment.astimezone(UTC).replace(tzinfo=None)

@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -248,16 +248,20 @@ class Recorder:
         db.flush()  # so that a penalty is worked out from the sum of the points
         self._penalties.assign(submission, submitted)
 
-    def renew_lateness(self, assignment: str, times: dict[str, tuple[datetime | None, timedelta | None]]) -> None:
-        """Write times of submission and extensions, by student, and compute all penalties of an assignment again."""
+    def renew_lateness(
+        self, assignment: str, time_of: Callable[[str], datetime | None], until: dict[str, datetime]
+    ) -> None:
+        """Write times of submission and the ends of extensions, by student, and compute all penalties of an assignment."""
         db = self.gradebook.db
         db.remove()
-        rows = select(SubmittedAssignment, SubmittedNotebook)
+        rows = select(SubmittedAssignment, SubmittedNotebook, Assignment.duedate)
         rows = rows.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         rows = rows.join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
-        for submission, submitted in db.execute(rows.where(Assignment.name == assignment)).all():
-            if submission.student_id in times:
-                submission.timestamp, submission.extension = times[submission.student_id]
+        for submission, submitted, due in db.execute(rows.where(Assignment.name == assignment)).all():
+            when = time_of(submission.student_id)
+            submission.timestamp = in_utc(when) if when else None
+            if due and submission.student_id in until:
+                submission.extension = max(in_utc(until[submission.student_id]) - due, timedelta())
             self._penalties.assign(submission, submitted)
         db.commit()
 
