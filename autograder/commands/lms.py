@@ -94,7 +94,7 @@ def export(
     Moodle's worksheet is for one assignment; Canvas's gradebook has the columns of all assignments.
     """
     from autograder.course.roster import read_worksheet
-    from autograder.lms.export_scores import prepare_export
+    from autograder.lms.export_scores import Export
     from autograder.report.feedback import write_feedback
 
     if system not in SYSTEMS:
@@ -109,18 +109,18 @@ def export(
     with exit_on(ValueError, OSError):
         sheet = read_worksheet(worksheet) if worksheet else None
         # all exports have to be complete before anything is written
-        ready = [prepare_export(*each, system, worksheet=sheet, **options) for each in graded]
+        ready = [Export(*each, system, worksheet=sheet, **options) for each in graded]
         for (in_course, loaded, results), each in zip(graded, ready):
             if system != "csv":
                 with Bars() as bars:
                     write_feedback(in_course, loaded, results, bars, show_hidden)
-            done[loaded.name] = each.write()
+            done[loaded.name] = {"files": each.write(), "warnings": each.warnings}
     if as_json:
-        print_json({name: asdict(each) for name, each in done.items()})
+        print_json(done)
     else:
-        for path in (path for each in done.values() for path in each.files):
+        for path in (path for each in done.values() for path in each["files"]):
             say(f"written  {path}")
-        for warning in (warning for each in done.values() for warning in each.warnings):
+        for warning in (warning for each in done.values() for warning in each["warnings"]):
             err.print(f"[yellow]look at[/]  {escape(printable(warning))}", soft_wrap=True, highlight=False)
     stop_if_not_graded(result for *_, results in graded for result in results)
 

@@ -16,7 +16,6 @@ import io
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -36,56 +35,6 @@ COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that a
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "manual", "waiting", "total", "of", "late penalty")
 MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
-
-
-@dataclass
-class Exported:
-    """The files that were written, and warnings to read before you send the files."""
-
-    files: list[Path] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-
-def prepare_export(
-    course: Course,
-    assignment: Assignment,
-    results: list[Result],
-    system: str,
-    *,
-    worksheet: Worksheet | None = None,
-    folder: Path | None = None,
-    column: str | None = None,
-    allow_waiting: bool = False,
-) -> "Export":
-    """Make scores.csv and, for Moodle or Canvas, the table that the system imports. Nothing is written yet.
-
-    Args:
-        course: The course with the scores.
-        assignment: The assignment that was graded.
-        results: The result of each submission.
-        system: "moodle", "canvas" or "csv".
-        worksheet: The table that the system exported. Canvas needs it.
-        folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
-        column: The title of the assignment's column in Canvas, if several columns may fit.
-        allow_waiting: Whether to export scores for a system although written answers wait for a person.
-
-    Raises:
-        ValueError: answers wait, or the worksheet does not fit.
-    """
-    if worksheet and system not in ("csv", worksheet.system):
-        raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
-    if system == "canvas" and not worksheet:
-        raise ValueError("Canvas knows columns and students by their numbers: give its gradebook export as --worksheet")
-    folder = folder or course.root / "export" / assignment.name
-    export = Export(course, assignment, results, worksheet, system, folder)
-    if system != "csv" and not allow_waiting:
-        _refuse_if_waiting(export.rows.values(), assignment.name)
-    export.tables["scores.csv"] = csv_text(export.table())
-    if system == "moodle":
-        export.tables["moodle.csv"] = "\ufeff" + export.moodle()
-    elif system == "canvas":
-        export.tables["canvas.csv"] = export.canvas(column)
-    return export
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
@@ -109,21 +58,44 @@ def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
 
 
 class Export:
-    """The scores of an assignment and their tables, ready to be written, and the warnings from collecting them."""
+    """The tables of an assignment's scores, ready to be written, and warnings to read before you send the files."""
 
     def __init__(
         self,
         course: Course,
         assignment: Assignment,
         results: list[Result],
-        worksheet: Worksheet | None,
         system: str,
-        folder: Path,
+        *,
+        worksheet: Worksheet | None = None,
+        folder: Path | None = None,
+        column: str | None = None,
+        allow_waiting: bool = False,
     ) -> None:
+        """Make scores.csv and, for Moodle or Canvas, the table that the system imports. Nothing is written yet.
+
+        Args:
+            course: The course with the scores.
+            assignment: The assignment that was graded.
+            results: The result of each submission.
+            system: "moodle", "canvas" or "csv".
+            worksheet: The table that the system exported. Canvas needs it.
+            folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
+            column: The title of the assignment's column in Canvas, if several columns may fit.
+            allow_waiting: Whether to export scores for a system although written answers wait for a person.
+
+        Raises:
+            ValueError: answers wait, or the worksheet does not fit.
+        """
+        if worksheet and system not in ("csv", worksheet.system):
+            raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
+        if system == "canvas" and not worksheet:
+            raise ValueError(
+                "Canvas knows columns and students by their numbers: give its gradebook export as --worksheet"
+            )
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
-        self.system, self.folder = system, folder
+        self.system, self.folder = system, folder or course.root / "export" / assignment.name
         self.ledger, self.roster = Ledger(course, assignment.name), Roster(course, worksheet)
-        self.tables: dict[str, str | bytes] = {}
         self.warnings: list[str] = []
         self.rows = {row["student"]: row for row in scores_table(course, assignment, results)}
         self.maximum = next((row["of"] for row in self.rows.values() if row["of"] != ""), "")
@@ -139,15 +111,22 @@ class Export:
                 )
         self.warnings += [f"unmatched: {printable(e['file'])}: {e['why']}" for e in self.ledger.unmatched]
         self.warnings += [f"refused: {printable(student)}: {why}" for student, why in self.ledger.refused.items()]
+        if system != "csv" and not allow_waiting:
+            _refuse_if_waiting(self.rows.values(), assignment.name)
+        self.tables: dict[str, str | bytes] = {"scores.csv": csv_text(self.table())}
+        if system == "moodle":
+            self.tables["moodle.csv"] = "\ufeff" + self.moodle()
+        elif system == "canvas":
+            self.tables["canvas.csv"] = self.canvas(column)
 
-    def write(self) -> Exported:
-        """Write the tables and, for Moodle or Canvas, the archive of feedback pages."""
+    def write(self) -> list[Path]:
+        """Write the tables and, for Moodle or Canvas, the archive of feedback pages; return the paths."""
         files = dict(self.tables)
         if self.system != "csv":
             files[f"feedback_{self.system}.zip"] = self.feedback()
         for name, content in files.items():
             write_atomically(self.folder / name, content)
-        return Exported([self.folder / name for name in files], self.warnings)
+        return [self.folder / name for name in files]
 
     def _content_now(self, student: str) -> str:
         try:

@@ -14,7 +14,7 @@ from test_recording import grade_manually, make_course, record_first, rows
 from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import GradebookError
 from autograder.grade.grade import load_assignment
-from autograder.lms.export_scores import prepare_export
+from autograder.lms.export_scores import Export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
 
@@ -58,7 +58,7 @@ def test_postgresql_gives_the_same_pages(pair: tuple[Course, Course], assignment
     for course in pair:
         results = course.load_results(assignment.name)
         pages = [write_report(course, assignment, results), *write_feedback(course, assignment, results[:1])]
-        pages += prepare_export(course, assignment, results, "csv", allow_waiting=True).write().files
+        pages += Export(course, assignment, results, "csv", allow_waiting=True).write()
         made.append([page.read_bytes() for page in pages])
     assert made[0] == made[1]
 

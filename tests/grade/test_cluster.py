@@ -28,7 +28,7 @@ from autograder.grade.cluster import Cluster
 from autograder.grade.grade import InstallationError, grade
 from autograder.grade.task import Job, Task
 from autograder.grade.workers import Workers
-from autograder.lms.export_scores import prepare_export
+from autograder.lms.export_scores import Export
 from autograder.sandbox.host.bubblewrap import lives
 from autograder.sandbox.host.limits import Limits
 
@@ -95,7 +95,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def outcome(course: Course, assignment: Assignment) -> dict[str, object]:
     """Return everything that shows points: the table for export, the gradebook, and the executed notebooks."""
     results = course.load_results(NAME)
-    (table,) = prepare_export(course, assignment, results, "csv").write().files
+    (table,) = Export(course, assignment, results, "csv").write()
     executed = {path.parts[-3]: path.read_bytes() for path in sorted(course.root.glob("autograded/*/*/*.ipynb"))}
     assert all(result.recorded for result in results)
     return {"table": table.read_bytes(), "scores": course.scores(assignment), "executed": executed}

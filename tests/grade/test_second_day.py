@@ -14,7 +14,7 @@ from autograder.course.course import Course
 from autograder.files import write_atomically
 from autograder.grade.grade import grade
 from autograder.grade.workers import Workers
-from autograder.lms.export_scores import prepare_export
+from autograder.lms.export_scores import Export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import scores_table
 
@@ -71,7 +71,7 @@ def seen(root: Path, workers: Workers, seed: int | None = SEED, **options: Any) 
     for page in write_feedback(course, assignment, results):
         soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
         pages[page.parts[-3]] = soup.main.text.partition("Notebook")[0]
-    exported = prepare_export(course, assignment, results, "moodle", allow_waiting=True)
+    exported = Export(course, assignment, results, "moodle", allow_waiting=True)
     return scores_table(course, assignment, results), pages, exported.tables
 
 

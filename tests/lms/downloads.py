@@ -15,7 +15,7 @@ from autograder.course.course import Course
 from autograder.lms import collect as collecting
 from autograder.lms import export_scores as exporting
 from autograder.lms.collect import Line
-from autograder.lms.export_scores import Export, Exported
+from autograder.lms.export_scores import Export
 
 NAME = "1_attention"
 ROSTER = [
@@ -39,15 +39,15 @@ def collect(*arguments: Any) -> list[Line]:
 
 
 def prepare_export(*arguments: Any, **options: Any) -> Export:
-    """Export as `autograder.lms.export_scores` does, and compare tables, warnings and pages with what was recorded."""
-    done = heard(exporting.prepare_export, *arguments, **options)
+    """Export as `Export` does, and compare tables, warnings and pages with what was recorded."""
+    done = heard(exporting.Export, *arguments, **options)
     said(line for table in done.tables.values() for line in table.splitlines())
     write = done.write
 
-    def written() -> Exported:
+    def written() -> list[Path]:
         files = write()
-        said(files.warnings)
-        for path in files.files:
+        said(done.warnings)
+        for path in files:
             if path.suffix == ".zip":
                 with zipfile.ZipFile(path) as archive:
                     said(f"{name}: {archive.read(name).decode()}" for name in archive.namelist())

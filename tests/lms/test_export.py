@@ -28,7 +28,6 @@ from autograder.course.course import Assignment, Course, Result
 from autograder.course.roster import read_worksheet
 from autograder.files import write_atomically
 from autograder.grade.result_keys import digest_of_content
-from autograder.lms.export_scores import Exported
 
 NAME = "1_attention"
 PEOPLE = [
@@ -104,9 +103,9 @@ def sheet(tmp_path: Path) -> Path:
     return moodle_worksheet(tmp_path / "sheet.csv", PEOPLE)
 
 
-def read(done: Exported, name: str) -> list[list[str]]:
+def read(files: list[Path], name: str) -> list[list[str]]:
     """Read a written table."""
-    text = next(path for path in done.files if path.name == name).read_text(encoding="utf-8-sig")
+    text = next(path for path in files if path.name == name).read_text(encoding="utf-8-sig")
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
@@ -235,8 +234,8 @@ def test_export_refuses_while_answers_wait(
 def test_export_csv(course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Does every student, and every file without an owner, have a row with a state, and are formulas defused?"""
     write_roster(course, [*ROSTER[:5], {"id": "=2+2", "first_name": "@sum", "last_name": "-x"}])
-    done = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
-    assert done.files == [tmp_path / "out" / "scores.csv"]
+    files = prepare_export(course, assignment, collected, "csv", folder=tmp_path / "out").write()
+    assert files == [tmp_path / "out" / "scores.csv"]
     assert (tmp_path / "out" / "scores.csv").read_bytes().startswith("\ufeffid,".encode())
 
 
