@@ -221,15 +221,6 @@ def total(course: Course, assignment: Assignment) -> float:
         return gradebook.find_submission(assignment.name, "much_too_late").score
 
 
-def test_record_in_an_open_gradebook_is_the_same(assignment: Assignment, tmp_path: Path) -> None:
-    """Is the result the same if the gradebook is opened once, or for each submission?"""
-    once, each = (make_course(tmp_path / name, assignment) for name in ("once", "each"))
-    with once.gradebook():
-        record_first(once, assignment, Course.record, 0)
-    record_first(each, assignment, Course.record, 0)
-    assert rows(once) == rows(each)
-
-
 def test_record_without_a_score_adds_the_student_alone(assignment: Assignment, tmp_path: Path) -> None:
     """Is a missing submission a student without a row of points?"""
     course = make_course(tmp_path, assignment)

@@ -50,15 +50,6 @@ def test_what_is_no_notebook_is_unreadable_and_an_earlier_notebook_stays(
         assert not (course.submission_folder("ada", NAME) / "refused.txt").exists()
 
 
-def test_link_in_a_file_of_the_course_s_folder_is_unreadable(course: Course, assignment: Assignment) -> None:
-    """Is the reason the same if a person put the file there?"""
-    folder = course.submission_folder("ada", NAME)
-    folder.mkdir(parents=True)
-    (folder / "attention.ipynb").write_text(LINK, encoding="utf-8")
-    with pytest.raises(Unreadable, match=A_LINK):
-        course.read_submission("ada", assignment)
-
-
 @pytest.mark.parametrize(
     "text",
     [

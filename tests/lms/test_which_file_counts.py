@@ -136,14 +136,6 @@ def test_a_blank_attempt_after_a_solved_one_is_a_question(
     assert course.read_submission("ada", assignment).questions == []
 
 
-def test_a_later_attempt_with_changed_answers_counts(collected, course: Course, assignment: Assignment) -> None:
-    """Is a newer attempt, according to the system, taken without a question, even with fewer answers?"""
-    fewer = answered(softmax="7")
-    collected({f"{CANVAS}_10_attention.ipynb": SOLVED, f"{CANVAS}_11_attention-1.ipynb": fewer})
-    assert submitted(course) == {"ada": fewer}
-    assert course.read_submission("ada", assignment).questions == []
-
-
 def test_the_list_of_what_is_left_alone_has_an_end(collected) -> None:
     """Do a thousand files next to a notebook give only a few lines?"""
     said = collected({f"{ADA}/{number}.png": b"\x89PNG" for number in range(1000)} | {f"{ADA}/a.ipynb": SOLVED})
