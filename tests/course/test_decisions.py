@@ -14,35 +14,30 @@ from autograder.course.forget import forget
 QUESTION = "Text was found below the question: is it the answer?"
 
 
-def asked(**fields: object) -> Result:
+def asked(state: str = "graded") -> Result:
     """A result with a question, before a decision."""
-    result = Result("ada", NAME, "graded", content="digest", questions=[QUESTION], **fields)
+    result = Result("ada", NAME, state, content="digest", questions=[QUESTION])
     result.ask(None)
     return result
 
 
 @pytest.mark.parametrize(
-    ("decision", "state"),
+    ("before", "decision", "state"),
     [
-        (None, NEEDS_A_LOOK),
-        (Decision([QUESTION], "digest"), "graded"),
-        (Decision([QUESTION], "another submission"), NEEDS_A_LOOK),
-        (Decision(["Another question?"], "digest"), NEEDS_A_LOOK),
+        ("graded", None, NEEDS_A_LOOK),
+        ("graded", Decision([QUESTION], "digest"), "graded"),
+        ("graded", Decision([QUESTION], "another submission"), NEEDS_A_LOOK),
+        ("graded", Decision(["Another question?"], "digest"), NEEDS_A_LOOK),
+        ("not graded", None, "not graded"),  # the next run grades it again
     ],
 )
-def test_ask_heeds_a_decision_about_this_submission_and_these_questions(decision: Decision, state: str) -> None:
-    """Does a decision settle exactly what it answered?"""
-    result = asked()
-    assert result.state == NEEDS_A_LOOK
+def test_ask_heeds_a_decision_about_this_submission_and_these_questions(
+    before: str, decision: Decision | None, state: str
+) -> None:
+    """Does a decision settle exactly what it answered, also after a first question?"""
+    result = asked(before)
     result.ask(decision)
     assert result.state == state
-
-
-def test_ask_leaves_what_we_failed_on_to_the_next_run() -> None:
-    """Is a submission graded again after a failure of the grader, whatever its questions are?"""
-    result = Result("ada", NAME, "not graded", questions=[QUESTION])
-    result.ask(None)
-    assert result.state == "not graded"
 
 
 def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,16 +24,6 @@ LANGUAGES = {
         "Zuletzt geändert (Abgabe),Zuletzt geändert (Bewertung),Feedback als Kommentar",
         *("Teilnehmer/in", "Zur Bewertung abgegeben", "Ja", "Freitag, 20. November 2026, 17:30"),
     ),
-    "fr": (
-        "Identifiant,Nom complet,Numéro d'identification,Adresse de courriel,Statut,Note,Note maximale,"
-        "La note peut être modifiée,Dernière modification (travail remis),Dernière modification (note),Commentaires",
-        *("Participant ", "Remis pour évaluation", "Oui", "vendredi 20 novembre 2026, 17:30"),
-    ),
-    "pl": (
-        "Identyfikator,Imię i nazwisko,Numer ID,Adres e-mail,Status,Ocena,Maksymalna ocena,Ocena może zostać zmieniona,"
-        "Ostatnio modyfikowane (zadanie),Ostatnio modyfikowane (ocena),Komentarz",
-        *("Uczestnik ", "Przesłane do oceny", "Tak", "piątek, 20 listopada 2026, 17:30"),
-    ),
     "zh": (
         "标识符,全名,ID号,Email地址,状态,成绩,最高成绩,成绩可以被更改,最后修改（提交）,最后修改（成绩）,反馈评论",
         *("学员", "已提交以供评分", "是", "2026年11月20日 星期五 17:30"),
@@ -167,9 +157,8 @@ def test_unclear_time_is_put_to_a_person(
             "2026-11-09 23:59",
         ),
         ("de", "Keine Abgabe - Verlängerung genehmigt bis: Montag, 9. November 2026, 23:59", "2026-11-09 23:59"),
-        ("fr", "Remis pour évaluation - Prolongation jusqu'au : lundi 9 novembre 2026, 23:59", "2026-11-09 23:59"),
         ("zh", "已提交 - 延期至：2026年11月9日 星期一 23:59", "2026-11-09 23:59"),
-        ("pl", "Przesłane - Przedłużono do: 9/11/2026 23:59", "do: 9/11/2026 23:59"),  # 9 November, or 11 September
+        ("en", "Przesłane - Przedłużono do: 9/11/2026 23:59", "do: 9/11/2026 23:59"),  # 9 November, or 11 September
         ("en", "Submitted for grading - 2 days 3 hours late", ""),
         ("en", "No submission", ""),
         ("de", "Abgegeben - 1 Tag zu spät", ""),
