@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,6 @@ MAX_SOURCE = 1_000_000  # characters of one cell
 MAX_PIECES = 50  # places at which reading a damaged file starts again
 MAX_PICTURES = 20  # pictures of a notebook that are kept
 MAX_PIECE = 5000  # characters that are kept of a text outside the cells
-CONFLICT = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?= |\r?$)", re.M)  # the marks that git writes at the start of a line
 # A picture in a text, as Colab stores it. An address with fewer than 200 characters is an example, not a picture.
 PICTURE = re.compile(r"data:image/([a-z]{1,10})[a-z.+;=-]{0,50};base64,[A-Za-z0-9+/=%\s]{200,}")
 NAMED_PICTURE = re.compile(
@@ -58,46 +57,25 @@ def read_notebook(data: bytes) -> Notebook:
         Unreadable: no cell can be read.
     """
     text, receipt = _decode(data)
-    text = _unwrapped(text)
-    if "<<<<<<<" not in text:
-        return _read(text, receipt)
-    sides = list(dict.fromkeys(_sides_of(text)))
-    notebooks: list[Notebook] = []
-    for side in sides:
-        try:
-            notebooks.append(_read(side, receipt))
-        except Unreadable as error:
-            why = str(error) if sides == [text] else f"the file has git's conflict marks, and {error}"
-    if not notebooks:
-        raise Unreadable(why)
-    read = notebooks[0]
-    ours, theirs = read.cells, notebooks[-1].cells
-    if sides == [text]:  # no line of the file begins with a mark, but a cell's text may hold marks
-        ours, theirs = ([replace(cell, source=_sides_of(cell.source)[side]) for cell in read.cells] for side in (0, 1))
-        if ours == read.cells:
-            return read
-    read.receipt.append("The file has git's conflict marks.")
-    read.pictures |= notebooks[-1].pictures
-    read.cells = list(_merged(ours, theirs, read.questions))
-    return read
-
-
-def _merged(ours: list[Cell], theirs: list[Cell], questions: list[str]) -> Iterator[Cell]:
-    """Yield our cells, and before each the cells that only the other side has there; ask which side counts."""
-    place_of = {(cell.kind, cell.source): place for place, cell in reversed(list(enumerate(ours)))}
-    done, differ = 0, dict[str, None]()
-    for cell in theirs:
-        place = place_of.get((cell.kind, cell.source))
-        if place is not None:
-            yield from ours[done : place + 1]
-            done = max(done, place + 1)
-        elif cell.source.strip():
-            differ[cell.names[0] if cell.names else "a cell without an id"] = None
-            yield cell
-    yield from ours[done:]
-    if differ:
-        names = ", ".join(list(differ)[:5])
-        questions.append(f"The file has git's conflict marks, and its two sides differ in {names}. Which side counts?")
+    text, notebook = _unwrapped(text), Notebook([], receipt)
+    content = _parsed(text)
+    if content is None:
+        raw = _cells_of_broken_json(text, notebook)
+        if not raw and text.lstrip()[:1] == "<":
+            message = "the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb"
+            raise Unreadable(message)
+        if not raw:
+            raise Unreadable("the file is not JSON, and no cell can be read from it")
+    else:
+        raw = _raw_cells(content, notebook)
+    if (left := len(raw) - MAX_CELLS) > 0:
+        notebook.receipt.append(f"Not placed: {left:,} cells after the first {MAX_CELLS:,}.")
+        notebook.questions.append(f"The notebook has {len(raw):,} cells. Are parts of answers in the last {left:,}?")
+    read = (_read_cell(cell, notebook) for cell in raw[:MAX_CELLS])
+    notebook.cells = [cell for cell in read if cell is not None]
+    if not notebook.cells:
+        raise Unreadable("the notebook has no cells that can be read")
+    return notebook
 
 
 def _decode(data: bytes) -> tuple[str, list[str]]:
@@ -128,46 +106,6 @@ def _unwrapped(text: str) -> str:
             break
         text = inner
     return text
-
-
-def _sides_of(text: str) -> list[str]:
-    """Return both sides of a text with git's conflict marks; the same text twice if there are none."""
-    if not CONFLICT.search(text):
-        return [text, text]
-    sides: list[list[str]] = [[], []]
-    here = (0, 1)  # the sides to which the next line belongs
-    for line in text.splitlines(keepends=True):
-        mark = CONFLICT.match(line)
-        known = {"<": (0,), "|": (), "=": (1,), ">": (0, 1)}
-        if mark and (mark[1][0] == "<" or here != (0, 1)):
-            here = known[mark[1][0]]
-            continue
-        for side in here:
-            sides[side].append(line)
-    return ["".join(side) for side in sides]
-
-
-def _read(text: str, receipt: list[str]) -> Notebook:
-    """Read the text of a file."""
-    notebook = Notebook([], list(receipt))
-    content = _parsed(text)
-    if content is None:
-        raw = _cells_of_broken_json(text, notebook)
-        if not raw and text.lstrip()[:1] == "<":
-            message = "the file is an HTML page, not a notebook: download it with File → Download → Download .ipynb"
-            raise Unreadable(message)
-        if not raw:
-            raise Unreadable("the file is not JSON, and no cell can be read from it")
-    else:
-        raw = _raw_cells(content, notebook)
-    if (left := len(raw) - MAX_CELLS) > 0:
-        notebook.receipt.append(f"Not placed: {left:,} cells after the first {MAX_CELLS:,}.")
-        notebook.questions.append(f"The notebook has {len(raw):,} cells. Are parts of answers in the last {left:,}?")
-    read = (_read_cell(cell, notebook) for cell in raw[:MAX_CELLS])
-    notebook.cells = [cell for cell in read if cell is not None]
-    if not notebook.cells:
-        raise Unreadable("the notebook has no cells that can be read")
-    return notebook
 
 
 def _parsed(text: str) -> Any:

@@ -48,20 +48,6 @@ def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect
     assert "text_" not in receipt
 
 
-def test_a_conflict_with_different_sides_is_a_question(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a person asked if the sides of a conflict differ, in a notebook and in a text?"""
-    text = json.dumps(perfect, indent=1)
-    line = next(line for line in text.splitlines() if "return weights @ values" in line)
-    other = line.replace("weights @ values", "values")
-    both = text.replace(line, f"<<<<<<< HEAD\n{line}\n=======\n{other}\n>>>>>>> 3f2a9c1")
-    for data in (both, json.dumps(both)):
-        (question,) = repaired(data.encode(), assignment).questions
-        assert "conflict marks" in question and "attention" in question
-    alike = repaired(f"<<<<<<< HEAD\n{text}\n=======\n{text}\n>>>>>>> 3f2a9c1".encode(), assignment)
-    assert answer(alike.notebook, "attention").source == answer(perfect, "attention").source
-    assert alike.questions == []
-
-
 def test_a_cell_that_fails_costs_what_it_defines(assignment: Assignment, perfect: NotebookNode) -> None:
     """If a cell fails before it defines an answer, do later cells run, and is a person asked about the answer?"""
     cell = answer(perfect, "attention")
@@ -116,14 +102,4 @@ HOSTILE = {
 def test_hostile_cells_take_bounded_steps(assignment: Assignment, case: str) -> None:
     """Are many or long cells repaired in a number of steps that takes seconds at most?"""
     data = json.dumps({"cells": [{"cell_type": "code", "source": source} for source in HOSTILE[case]]}).encode()
-    assert steps(lambda: repaired(data, assignment)) < 6_000_000
-
-
-def test_hostile_conflict_takes_bounded_steps(assignment: Assignment) -> None:
-    """Are the two sides of a git conflict merged in a number of steps that takes seconds at most?"""
-    sides = [
-        json.dumps({"cells": [{"cell_type": "code", "source": f"x = {i // each % 2}"} for i in range(MAX_CELLS)]})
-        for each in (1, 2)
-    ]
-    data = f"<<<<<<< HEAD\n{sides[0]}\n=======\n{sides[1]}\n>>>>>>> 3f2a9c1".encode()
     assert steps(lambda: repaired(data, assignment)) < 6_000_000
