@@ -17,6 +17,7 @@ from autograder.course.course import Course
 from autograder.grade.repair import repair_notebook
 from autograder.grade.workers import Workers
 from autograder.lms.names import read_name
+from autograder.notebooks import MAX_CELLS
 from autograder.report.safe_html import cleaned_code, cleaned_markdown
 from autograder.report.similarity import own_code, similar_pairs
 
@@ -28,6 +29,8 @@ PATTERNS = (
     *("<<<<<<< a\n", "data:image/a;base64,", "A", "a ", "1.1 ", "**1.1", "\x1b[", "\u202e", "'", "#a\n", " "),
 )
 BEGINNINGS = ("", "a:", "def (\n", '"""', "from ")
+NESTED = ["    " + "(" * 90_000, "def softmax(x):\n    return " + "[" * 90_000]
+CODE = ["def softmax(x):\n" + "    x = 1\n" * 99_000, "def softmax(x:\n" + "\n    x\n" * 12_000, *NESTED]
 
 
 def texts() -> list[str]:
@@ -85,13 +88,14 @@ def finishes(function: Callable[..., Any], *arguments: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["markdown", "code"])
 def test_repair_is_linear(kind: str) -> None:
-    """Is a submission with any long, repetitive cell repaired?"""
-    finishes(repair_all, kind, texts())
+    """Is a submission with any long, repetitive or nested cell repaired?"""
+    finishes(repair_all, kind, texts() + CODE)
 
 
-def test_repair_of_many_equal_cells_is_linear() -> None:
+@pytest.mark.parametrize("source", ["The variance of a score grows with the width.", "def softmax(x):\n    return x"])
+def test_repair_of_many_equal_cells_is_linear(source: str) -> None:
     """Is a submission with 2,000 equal cells repaired?"""
-    finishes(repair_all, "markdown", ["The variance of a score grows with the width of the queries and keys."], 2000)
+    finishes(repair_all, "code" if "def" in source else "markdown", [source], MAX_CELLS)
 
 
 def test_pages_are_linear() -> None:
