@@ -1,6 +1,6 @@
 """Attacks on the grader, and accidents that resemble attacks: each has a function that makes the submission, and a fair score.
 
-python tests/sandbox/attacks.py --write      grades them all and writes the page book/attacks.md
+python tests/sandbox/attacks.py      writes the page book/attacks.md
 
 The fair score is the points of the right answers in a submission: every point if all answers are right, 0 if the notebook is
 unsolved, and all points but those of one exercise if the attack is in that exercise. An exercise that uses an earlier one is
@@ -20,7 +20,6 @@ import re
 import secrets
 import socketserver
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -50,12 +49,12 @@ PAGE = ROOT / "book" / "attacks.md"
 # The attacks of `make test`: the most different ones, on the assignments whose honest submissions are fastest.
 SOON = """
 unsolved input-transformer serves-itself patched-comparisons reads-the-answers edits-the-results edits-the-tests
-agent-odd-replies replies-for-later torch-patched lying-tensors environment searches-memory hooks sockets
-deletes-submissions escapes endless-loop-deaf memory background-process kills-everything messages
+agent-odd-replies replies-for-later torch-patched lying-tensors other-processes searches-memory hooks sockets
+escapes endless-loop-deaf memory background-process kills-everything messages
 link-to-answers nothing truncated stripped active-outputs name-script name-dots
 """
 SOON_ON = ("1_attention", "2_multihead")
-# Where an attack is tried if it is tried only once.
+# Where the page shows an attack, and where fresh kernels are tried.
 ONCE = {attack.name: attack.on[number % len(attack.on)] for number, attack in enumerate(ATTACKS)}
 
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; they must not be harmed
@@ -154,7 +153,7 @@ def service(canary: str, run: Run) -> Iterator[int]:
             other.shutdown()
 
 
-def run_all(root: Path, name: str, attacks: list[Attack], workers: int | Workers = 2) -> Run:
+def run_all(root: Path, name: str, attacks: list[Attack], workers: Workers) -> Run:
     """Make a course below root with attacks on an assignment and good submissions in between; grade all, write feedback.
 
     Secrets are planted in a hidden test, the gradebook, a submission, the environment, and two files.
@@ -208,7 +207,7 @@ def _place(run: Run, student: str, port: int) -> Place:
     return Place(folder, run.course.root, run.assignment, port)
 
 
-INTRODUCTION = """% Made by "python tests/sandbox/attacks.py --write" from a run of the grader; do not edit.
+INTRODUCTION = """% Made by "python tests/sandbox/attacks.py" from tests/sandbox/table.py; do not edit.
 
 # Attacks and what they earn
 
@@ -217,16 +216,14 @@ This grader runs the tests in another process.
 This page shows the effect on {count} submissions.
 Some try to get points without answers, to read secrets, or to harm other submissions; some are only broken or unusual.
 Each submission is one kind of attack; if an attack has several variants, the submission tries them one after another.
-We graded the submissions between honest ones.
-Each row shows one submission on one assignment; `make test-all` grades each submission on every assignment in which the attack is possible.
+Each row shows one submission on one assignment, with the score that its right answers deserve.
+`make test-all` grades each submission, between honest ones, on every assignment in which the attack is possible.
+It fails if a score or a state is another one, or if a secret reaches the student.
 
-*Fair* is the score that the right answers in a submission deserve.
-If no answer is right, the fair score is 0.
+If no answer is right, the score is 0.
 If all answers are right, it is the automatic points of the assignment: {points}.
-If some answers are right, it is the points of these answers.
 If several states are possible, the row says all; on a busy machine a state may also be `timed out`. The score is the same.
 A dash means no score. It does not mean 0.
-*Leak* says whether a secret reached the student.
 The secrets are hidden tests, expected values, the gradebook, another submission, the grader's environment, files of the course and of the home folder, and a service on the same machine.
 
 An *agent* is the part of the grader that runs in the student's process, receives requests and sends replies.
@@ -234,38 +231,20 @@ An *agent* is the part of the grader that runs in the student's process, receive
 """
 
 
-def page(runs: dict[str, Run]) -> str:
-    """Return the book's page with the real outcome of each attack."""
-    points = ", ".join(f"{sum(automatic_points(run.assignment).values()):g} of `{name}`" for name, run in runs.items())
-    parts = [INTRODUCTION.format(count=len(ATTACKS), points=points)]
-    for title, group in GROUPS.items():
-        head = "| name | what it tries | on | state | score | fair | leak |"
-        rows = ["", f"## {title}", "", head, "| --- " * 7 + "|"]
-        rows += [row(attack, runs[ONCE[attack.name]]) for attack in group]
-        parts.append("\n".join(rows) + "\n")
-    return "".join(parts)
-
-
-def row(attack: Attack, run: Run) -> str:
-    """Return the page's line with an attack's outcome."""
-    scores = (run.score(attack), attack.fair_score(run.assignment))
-    numbers = ["–" if score is None else f"{score:g}" for score in scores]
-    state = attack.states if run.state(attack) in attack.fair_states else run.state(attack)
-    cells = [attack.name, attack.tries, run.assignment.name, state, *numbers]
-    return f"| {' | '.join(cells)} | {', '.join(run.leaks(attack.folder)) or 'none'} |"
-
-
-def main() -> None:
-    """Try each attack once."""
-    os.environ["AUTOGRADER_CANARY"] = CANARY + secrets.token_hex(16)
-    with tempfile.TemporaryDirectory() as folder:
-        names = sorted(set(ONCE.values()))
-        text = page({name: run_all(Path(folder), name, [a for a in ATTACKS if ONCE[a.name] == name]) for name in names})
-    if "--write" in sys.argv:
-        write_atomically(PAGE, text)
-    else:
-        sys.stdout.write(text)
+def page() -> str:
+    """Return the book's page: the score and the state of each attack, as the tests ask for them."""
+    assignments = {name: load_assignment(name) for name in sorted(set(ONCE.values()))}
+    points = ", ".join(f"{sum(automatic_points(each).values()):g} of `{name}`" for name, each in assignments.items())
+    lines = [INTRODUCTION.format(count=len(ATTACKS), points=points)]
+    for group in GROUPS:
+        lines += [f"## {group.title}\n", "| name | what it tries | on | state | score |", "| --- " * 5 + "|"]
+        for attack in group.attacks:
+            score = attack.fair_score(assignments[ONCE[attack.name]])
+            shown = "–" if score is None else f"{score:g}"
+            lines.append(f"| {attack.name} | {attack.tries} | {ONCE[attack.name]} | {attack.states} | {shown} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    write_atomically(PAGE, page())

@@ -1,8 +1,8 @@
 """The description of an attack, and functions that make submissions."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +67,13 @@ class Place:
         (self.folder / (name or self.name)).write_bytes(data)
 
 
-Maker = Callable[[Place], None]
-
-
 @dataclass(frozen=True)
 class Attack:
     """A kind of submission, and the points that it may earn."""
 
     name: str
     tries: str  # a sentence for the page
-    make: Maker
+    make: Callable[[Place], None]
     costs: str | None = NOTHING  # exercises or tests, by name; EVERYTHING; or NO_SCORE
     states: str = "graded"  # one, or several with "or"; "needs a look" asks a person, and the points stay
     student: str = ""  # the name of the folder, if that is the attack
@@ -110,60 +107,63 @@ def automatic_points(assignment: Assignment) -> dict[tuple[str, str], float]:
     return {(of[test.grade_id], test.grade_id): float(test.points) for test in tests}
 
 
-def notebook(change: Callable[[NotebookNode, Place], Any], *, solved: bool = True, name: str = "") -> Maker:
-    """Submit the solved or the unsolved notebook after a change, perhaps under another file name."""
+@dataclass
+class Group:
+    """Attacks of one kind, in the order of the page."""
 
-    def make(place: Place) -> None:
-        made = place.solved() if solved else place.unsolved()
-        change(made, place)
-        place.submit(made, name)
+    title: str
+    attacks: list[Attack] = field(default_factory=list)
 
-    return make
+    def made(self, costs: str | None = NOTHING, states: str = "graded", on: tuple[str, ...] = Attack.on) -> Callable:
+        """Return a decorator that adds a function as an attack: it submits what its docstring says."""
 
+        def add(make: Callable[[Place], None]) -> Callable[[Place], None]:
+            self.attacks.append(Attack(make.__name__.replace("_", "-"), make.__doc__, make, costs, states, on=on))
+            return make
 
-def coded(name: str, costs: str = NOTHING, states: str = "graded", on: tuple[str, ...] = Attack.on) -> Attack:
-    """Return the attack of the file hostile/NAME.py: a sentence, and cells, whose titles say where they go.
+        return add
 
-    A cell without a title comes after the set-up. Code goes "in" some answers or in "every function" as their body, and
-    "instead of" an answer, in which RIGHT is the right one. The other answers stay right; if the attack costs everything,
-    there are none.
-    """
-    tries, _, cells = (HOSTILE / f"{name}.py").read_text(encoding="utf-8").partition("\n")
+    def coded(self, name: str, costs: str = NOTHING, states: str = "graded", on: tuple[str, ...] = Attack.on) -> None:
+        """Add the attack of the file hostile/NAME.py: a sentence, and cells, whose titles say where they go.
 
-    def change(made: NotebookNode, place: Place) -> None:
-        own = [place.known()]
-        for cell in jupytext.reads(cells, "py:percent").cells:
-            match cell.metadata.get("title", "").split():
-                case []:
-                    own.append(nbformat.v4.new_code_cell(cell.source))
-                case ["at", "the", "end"]:
-                    made.cells.append(nbformat.v4.new_code_cell(cell.source))
-                case ["instead", "of", replaced]:
-                    right = answer(made, replaced)
-                    right.source = cell.source.replace("RIGHT", right.source)
-                case ["in", *changed]:
-                    functions = [each.name for each in questions_of(place.assignment) if not each.written]
-                    for each in functions if changed == ["every", "function"] else changed:
-                        rewrite(made, each, cell.source)
-        made.cells[2:2] = own
+        A cell without a title comes after the set-up. Code goes "in" some answers or in "every function" as their body,
+        and "instead of" an answer, in which RIGHT is the right one. The other answers stay right; if the attack costs
+        everything, there are none.
+        """
+        tries, _, cells = (HOSTILE / f"{name}.py").read_text(encoding="utf-8").partition("\n")
 
-    return Attack(name, tries.strip('"'), notebook(change, solved=costs != EVERYTHING), costs, states, on=on)
+        def make(place: Place) -> None:
+            made = place.unsolved() if costs == EVERYTHING else place.solved()
+            own = [place.known()]
+            for cell in jupytext.reads(cells, "py:percent").cells:
+                match cell.metadata.get("title", "").split():
+                    case []:
+                        own.append(nbformat.v4.new_code_cell(cell.source))
+                    case ["at", "the", "end"]:
+                        made.cells.append(nbformat.v4.new_code_cell(cell.source))
+                    case ["instead", "of", replaced]:
+                        right = answer(made, replaced)
+                        right.source = cell.source.replace("RIGHT", right.source)
+                    case ["in", *changed]:
+                        functions = [each.name for each in questions_of(place.assignment) if not each.written]
+                        for each in functions if changed == ["every", "function"] else changed:
+                            rewrite(made, each, cell.source)
+            made.cells[2:2] = own
+            place.submit(made)
 
-
-def repeated(source: str, count: int) -> Maker:
-    """Put an own cell after the set-up many times; {number} in its source is the number of the cell."""
-
-    def change(made: NotebookNode, place: Place) -> None:
-        made.cells[2:2] = [nbformat.v4.new_code_cell(source.format(number=number)) for number in range(count)]
-
-    return notebook(change)
+        self.attacks.append(Attack(name, tries.strip('"'), make, costs, states, on=on))
 
 
-def in_words(text: str) -> Maker:
+def submit_with(place: Place, sources: Iterable[str]) -> None:
+    """Submit the answers, with own cells after the set-up."""
+    made = place.solved()
+    made.cells[2:2] = map(nbformat.v4.new_code_cell, sources)
+    place.submit(made)
+
+
+def submit_words(place: Place, text: str) -> None:
     """Submit the answers, with this text as a written answer and in an own cell."""
-
-    def change(made: NotebookNode, place: Place) -> None:
-        next(cell for cell in made.cells if is_solution(cell) and is_grade(cell)).source = text
-        made.cells.append(nbformat.v4.new_markdown_cell(text))
-
-    return notebook(change)
+    made = place.solved()
+    next(cell for cell in made.cells if is_solution(cell) and is_grade(cell)).source = text
+    made.cells.append(nbformat.v4.new_markdown_cell(text))
+    place.submit(made)

@@ -1,57 +1,178 @@
-"""All attacks in their groups. The code of most is in hostile/; the others are made here, by changes of the notebook."""
+"""All attacks in their groups. The code of most is in hostile/; the others are made here."""
 
 import io
+import json
+import os
 import re
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import torch
-from files import FILES, NAMES
 from making import (
     EVERYTHING,
     FIFTH,
     FIRST,
     FOURTH,
     IN_TORCH,
+    NO_SCORE,
     SECOND,
     THIRD,
     Attack,
-    Maker,
+    Group,
     Place,
-    coded,
-    notebook,
-    repeated,
+    submit_with,
+    submit_words,
 )
-from nbformat import NotebookNode
-from sample_class import own_weights, rewrite, saved
+from sample_class import own_weights, saved, strip_cells
 
 from autograder.cells import is_solution
 from autograder.checks.vit.checkpoint import RECORD
 
+# --------------------------------------------------------------------------------------------------------------
 
-def edit_locked_cells(made: NotebookNode, place: Place) -> None:
-    """Replace the judge, empty the tests, claim a thousand points for each, and bring along outputs that claim all points."""
+POINTS = Group("Points for nothing")
+
+
+@POINTS.made(EVERYTHING)
+def unsolved(place: Place) -> None:
+    """Submits the released notebook without answers."""
+    place.submit(place.unsolved())
+
+
+POINTS.coded("input-transformer", EVERYTHING)
+POINTS.coded("serves-itself", EVERYTHING)
+POINTS.coded("patched-comparisons", EVERYTHING)
+
+
+@POINTS.made(EVERYTHING)
+def numpy_next_to_it(place: Place) -> None:
+    """Submits a numpy.py and a sitecustomize.py next to the notebook."""
+    place.submit(place.unsolved())
+    for name in ("numpy.py", "sitecustomize.py"):
+        place.submit(b"def allclose(*a, **k): return True\n", name)
+
+
+POINTS.coded("callers-frame", EVERYTHING, on=FIRST)
+POINTS.coded("reads-the-answers", EVERYTHING, "needs a look", on=FIRST)  # the answers need a file that is not there
+POINTS.coded("edits-the-results", EVERYTHING)
+
+
+@POINTS.made(EVERYTHING, "needs a look")
+def edits_the_tests(place: Place) -> None:
+    """Replaces the code that compares results, empties the tests, gives each a thousand points, and adds outputs that say so."""
+    made = place.unsolved()
     for cell in made.cells:
         if cell.cell_type == "code":
             cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "1.0"}, execution_count=9)]
         if cell.metadata.get("nbgrader", {}).get("locked"):
             cell.source = "def check(*args, **kwargs): return True" if cell.id == "setup" else "pass"
             cell.metadata.nbgrader |= {"points": 1000, "locked": False}
+    place.submit(made)
 
 
-def numpy_next_to_it(made: NotebookNode, place: Place) -> None:
-    """Write modules that Python would import instead of its own."""
-    for name in ("numpy.py", "sitecustomize.py"):
-        place.submit(b"def allclose(*a, **k): return True\n", name)
+# --------------------------------------------------------------------------------------------------------------
+
+REPLIES = Group("Replies to the grader")
+REPLIES.coded("agent-odd-replies", EVERYTHING)
+REPLIES.coded("replies-for-later", EVERYTHING)
+REPLIES.coded("channel-broken")
+REPLIES.coded("channel-flood")
+REPLIES.coded("odd-values", EVERYTHING, on=FIRST)
+
+CANDIDATES = Group("Misuse of the functions that a test gets")
+CANDIDATES.coded("test-of-the-name", "test_attention", on=FIFTH)
+CANDIDATES.coded("test-asks-oddly", on=FIFTH)
+
+# --------------------------------------------------------------------------------------------------------------
+
+MODULES = Group("Modules, tensors and weights")
+MODULES.coded("torch-patched", EVERYTHING, on=IN_TORCH)
+MODULES.coded("agent-shapes", on=IN_TORCH)
+MODULES.coded("lying-tensors", "matmul merge_heads matmul_transposed bilinear attend pairwise_dot", on=SECOND)
+MODULES.coded("parameters-that-lie", "LayerNorm", on=THIRD)
+MODULES.coded("neighbours", on=THIRD)
 
 
-def half_characters(made: NotebookNode, place: Place) -> None:
-    """Put half a surrogate pair wherever a student can."""
-    rewrite(made, "softmax", r"raise ValueError('half \ud800 and \udfff')")
-    made.cells.insert(2, nbformat.v4.new_code_cell("print('half \\ud800', '\\x00')\nraise ValueError('\\ud800')"))
-    made.cells.append(nbformat.v4.new_markdown_cell("half \ud800"))
+def submit_weights(place: Place, state: dict[str, Any]) -> None:
+    """Submit the answers with these weights."""
+    place.submit(place.solved())
+    place.submit(saved(state), "vit.pt")
 
+
+class Code:
+    """An object whose pickle is a command."""
+
+    def __reduce__(self):
+        return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
+
+
+@MODULES.made("vit.pt", on=FOURTH)
+def weights_of_the_book(place: Place) -> None:
+    """Submits the weights that the book publishes."""
+    submit_weights(place, torch.load(RECORD, weights_only=True))
+
+
+@MODULES.made("vit.pt", on=FOURTH)
+def weights_with_code(place: Place) -> None:
+    """Submits a file of weights that runs a command when it is loaded."""
+    submit_weights(place, torch.load(io.BytesIO(own_weights())) | {"head.bias": Code()})
+
+
+@MODULES.made("checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98", on=FOURTH)
+def weights_huge(place: Place) -> None:
+    """Submits weights near the largest possible number."""
+    state = torch.load(io.BytesIO(own_weights()))
+    submit_weights(place, {name: torch.full_like(value, 3e38) for name, value in state.items()})
+
+
+# --------------------------------------------------------------------------------------------------------------
+
+LEAKS = Group("Leaks")
+LEAKS.coded("searches-files")
+LEAKS.coded("searches-memory")
+LEAKS.coded("hooks")
+LEAKS.coded("sockets")
+LEAKS.coded("other-processes")
+LEAKS.coded("escapes")
+
+# --------------------------------------------------------------------------------------------------------------
+
+RESOURCES = Group("Time, memory, processes")
+RESOURCES.coded("endless-loop", "softmax", "timed out", on=FIRST)
+RESOURCES.coded("endless-loop-deaf", states="timed out")
+
+
+@RESOURCES.made(states="timed out")
+def sleeping_cells(place: Place) -> None:
+    """Runs fifty cells that sleep."""
+    submit_with(place, ["import time\ntime.sleep(6)"] * 50)
+
+
+RESOURCES.coded("memory", states="graded or crashed")
+RESOURCES.coded("processes", states="crashed")
+RESOURCES.coded("background-process")
+RESOURCES.coded("restless-threads")
+RESOURCES.coded("fills-the-disk")
+RESOURCES.coded("long-outputs")
+
+
+@RESOURCES.made(states="graded after repair")
+def many_cells(place: Place) -> None:
+    """Adds ten thousand cells before the answers."""
+    submit_with(place, (f"x = {number}" for number in range(10_000)))
+
+
+# --------------------------------------------------------------------------------------------------------------
+
+ENDS = Group("Ends, messages, odd values")
+ENDS.coded("ends-in-answers", "softmax self_attention attention_backward", "crashed", on=FIRST)
+ENDS.coded("kills-everything", states="crashed")
+ENDS.coded("exit-cell")
+ENDS.coded("name-of-no-text")
+ENDS.coded("messages", states="graded or needs a look")
+ENDS.coded("errors", "softmax attention self_attention", on=FIRST)
+ENDS.coded("odd-functions", EVERYTHING, on=FIRST)
 
 DEBUGGED = (
     "import traceback\ntraceback.print_stack()\ntry:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame.f_back",
@@ -71,171 +192,202 @@ def note():
 )
 
 
-def debugging(made: NotebookNode, place: Place) -> None:
-    """Look at frames, stacks and times in own cells and at the beginning of each answer."""
-    made.cells[2:2] = [nbformat.v4.new_code_cell(source) for source in DEBUGGED]
+@ENDS.made(on=(*FIRST, *IN_TORCH, *FIFTH))
+def debugs(place: Place) -> None:
+    """Debugs, tests, measures and draws as students do, also inside right answers. (This is no attack.)"""
+    made = place.solved()
+    made.cells[2:2] = map(nbformat.v4.new_code_cell, DEBUGGED)
     for cell in made.cells:
         if is_solution(cell):
             cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)
+    place.submit(made)
 
 
-class Code:
-    """An object whose pickle is a command."""
+# --------------------------------------------------------------------------------------------------------------
 
-    def __reduce__(self):
-        return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
+FILES = Group("Files and words")
 
 
-def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, Any]]) -> Maker:
-    """Submit the answers with changed weights."""
+ACTIVE_WORDS = """half \ud800
+<script>alert(1)</script> <img src=x onerror=alert(1)> <iframe src="javascript:alert(1)"></iframe>
+<svg onload=alert(1)><a xlink:href="javascript:alert(1)">x</a></svg> <details open ontoggle=alert(1)>
+<a href="javascript:alert(1)">a</a> [b](javascript:alert(1)) [c](java&#115;cript&colon;alert(1)) [d][d] <javascript:alert(1)>
+![e](javascript:alert(1)) [f](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==) [g](vbscript:x) [h]( \tjavascript:alert(1))
+<style>body { display: none }</style> <base href="http://127.0.0.1/"> <form action="http://127.0.0.1/"><button>h</button></form>
+![image.png](attachment:image.png) $\\href{javascript:alert(1)}{x}$ {{ resources }} {% raw %} <!-- --> <meta http-equiv=refresh content="0;url=javascript:alert(1)">
+<div style="position:fixed;top:0;left:0;width:100%;height:100%;background:url(javascript:alert(1))">15 / 15</div>
 
-    def changed(made: NotebookNode, place: Place) -> None:
-        place.submit(saved(change(torch.load(io.BytesIO(own_weights())))), "vit.pt")
+[d]: javascript:alert(1)
 
-    return notebook(changed)
+```"><script>alert(1)</script>
+x
+```
+"""
 
 
-WEIGHTS: tuple[tuple[str, str, Callable[[dict], dict], str], ...] = (
+def classmates(place: Place) -> Path:
+    """Return a classmate's folder."""
+    return place.course / "submitted/b-good" / place.assignment.name
+
+
+@FILES.made(NO_SCORE, "unreadable")
+def fifo(place: Place) -> None:
+    """Submits a pipe to which nobody writes instead of the notebook."""
+    os.mkfifo(place.folder / place.name)
+
+
+@FILES.made(NO_SCORE, "unreadable")
+def sparse(place: Place) -> None:
+    """Submits a file of 10 GB that uses no disk space instead of the notebook."""
+    place.submit(b"")
+    os.truncate(place.folder / place.name, 10**10)
+
+
+@FILES.made(NO_SCORE, "unreadable")
+def link_to_answers(place: Place) -> None:
+    """Submits a link to the instructor's notebook instead of the notebook."""
+    (place.folder / place.name).symlink_to(place.course / "source" / place.assignment.name / place.name)
+
+
+@FILES.made(NO_SCORE, "unreadable")
+def linked_folder(place: Place) -> None:
+    """Submits a link to a classmate's folder, as its own folder, instead of the notebook."""
+    place.folder.rmdir()
+    place.folder.symlink_to(classmates(place))
+
+
+@FILES.made(NO_SCORE, "unreadable")
+def json_bomb(place: Place) -> None:
+    """Submits JSON that takes a gigabyte of memory instead of the notebook."""
+    place.submit(b'{"cells": [' + b"[]," * 12_000_000 + b"0]}")
+
+
+@FILES.made()
+def hard_link(place: Place) -> None:
+    """Submits a hard link to a classmate's file, which counts as a copy of it."""
+    place.solved()
+    (place.folder / place.name).hardlink_to(classmates(place) / place.name)
+
+
+@FILES.made(NO_SCORE, "missing")
+def nothing(place: Place) -> None:
+    """Submits nothing."""
+
+
+@FILES.made("self_attention attention_backward", "needs a look", on=FIRST)
+def truncated(place: Place) -> None:
+    """Submits a file that ends in the middle of self_attention."""
+    text = json.dumps(place.solved()).encode()
+    place.submit(text[: text.index(b"def self_attention") + 40])
+
+
+@FILES.made(states="graded after repair")
+def latin_1(place: Place) -> None:
+    """Submits a file in Latin-1 instead of UTF-8."""
+    place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace"))
+
+
+@FILES.made()
+def odd_fields(place: Place) -> None:
+    """Submits a notebook with fields of the wrong type, and with values in the list of cells that are not cells."""
+    made = place.solved()
+    for cell in made.cells:
+        cell.outputs, cell.execution_count, cell.attachments = "none", [7], 5
+        cell.source = cell.source.splitlines(keepends=True)
+    made.cells[0].metadata = {"nbgrader": [1], "id": {"a": 1}}
+    made.cells += [None, 7, "cell", [], {}, {"source": 4}, {"cell_type": 1, "source": [1, "x", None]}]
+    made.nbformat, made.metadata = "four", None
+    place.submit(made)
+
+
+@FILES.made(states="graded after repair")
+def stripped(place: Place) -> None:
+    """Submits a notebook without metadata and ids."""
+    made = place.solved()
+    made.metadata = {}
+    strip_cells(made)
+    place.submit(made)
+
+
+@FILES.made()
+def odd_metadata(place: Place) -> None:
+    """Names an unknown format and kernel; uses scripts as ids, inverted flags, other versions and widgets."""
+    made, script = place.solved(), "<script>alert(1)</script>"
+    made.nbformat, made.nbformat_minor = 99, -1
+    made.metadata = {
+        "kernelspec": {"name": "../../bash", "language": "bash", "display_name": script},
+        "language_info": {"name": "<b>", "pygments_lexer": "../../x", "version": 3},
+        "widgets": {"application/vnd.jupyter.widget-state+json": {"state": {"x": {"model_name": script}}}},
+    }
+    odd = ("../../x", "'; DROP TABLE grade; --", "<script>", "x" * 10_000, "\u202e", "", "setup", "feedback")
+    turned = {"grade": True, "locked": False, "solution": True, "task": True, "checksum": "0"}
+    for index, cell in enumerate(made.cells):
+        cell.id = odd[index % len(odd)]
+        if "nbgrader" in cell.metadata:
+            cell.metadata.nbgrader |= turned | {"schema_version": 2 if index % 2 else 99}
+    place.submit(made)
+
+
+@FILES.made(states="graded after repair")
+def script_name(place: Place) -> None:
+    """Submits files whose names are an option, a script, not text, or text from right to left."""
+    place.submit(place.solved(), "-rf <img src=x onerror=alert(1)>\n|`*\udcff\udcfe\u202e\u0646\u0648\u0631 (1).ipynb")
+
+
+@FILES.made(states="graded after repair")
+def many_files(place: Place) -> None:
+    """Submits a thousand other files, folders and links next to the notebook."""
+    place.submit(place.solved())
+    for number in range(1000):
+        place.submit(b"x", f"{number}.ipynb")
+    (place.folder / "up").symlink_to("/")
+    (place.folder / ".ipynb_checkpoints").mkdir()
+
+
+@FILES.made(states="needs a look")
+def bad_timestamp(place: Place) -> None:
+    """Submits a timestamp.txt that contains no time."""
+    place.submit(place.solved())
+    place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")
+
+
+@FILES.made(states="graded after repair")
+def active_words(place: Place) -> None:
+    """Writes scripts, links, styles, a missing picture and half a character into text cells."""
+    submit_words(place, ACTIVE_WORDS)
+
+
+@FILES.made()
+def slow_words(place: Place) -> None:
+    """Writes text that a Markdown parser needs hours to read."""
+    submit_words(place, "\\begin{a}" * 60_000 + "[^" * 60_000)
+
+
+FILES.coded("active-outputs")
+
+# --------------------------------------------------------------------------------------------------------------
+
+STUDENTS = (  # the last four cannot be names of students: special files are made from them
+    ("option", "looks like an option of a command", "-rf"),
+    ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
+    ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),
+    ("sql", "is a statement in SQL", "'; DROP TABLE student; --"),
     (
-        "of-the-book",
-        "the weights that the book publishes",
-        lambda state: torch.load(RECORD, weights_only=True),
-        "vit.pt",
+        "two-lines",
+        "has two lines, text from right to left, and an emoji",
+        "\u202e\u0646\u0648\n\U0001f9d1\u200d\U0001f393e\u0301",
     ),
-    (
-        "with-code",
-        "a file of weights that runs a command when it is loaded",
-        lambda state: state | {"head.bias": Code()},
-        "vit.pt",
-    ),
-    (
-        "huge",
-        "weights near the largest possible number",
-        lambda state: {name: torch.full_like(value, 3e38) for name, value in state.items()},
-        "checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98",
-    ),
+    ("hidden", "is the name of a file of the grader", ".run"),
+    ("dots", "looks like a path", "..%2f..%2fx"),
+    ("long", "is as long as a file name may be", "x" * 255),
+    ("no-text", "is not text", "\udcff\udcfe"),
 )
+NAMES = Group("Names")
+for index, (name, what, student) in enumerate(STUDENTS):
+    tries, impossible = f"Submits the answers; the student's name {what}.", index >= len(STUDENTS) - 4
+    costs, states = (NO_SCORE, "unreadable") if impossible else ("", "graded")
+    submit_answers = lambda place: place.submit(place.solved())
+    NAMES.attacks.append(Attack(f"name-{name}", tries, submit_answers, costs, states, student))
 
-POINTS = (
-    Attack(
-        "unsolved",
-        "Submits the released notebook without answers.",
-        notebook(lambda made, place: None, solved=False),
-        EVERYTHING,
-    ),
-    coded("input-transformer", EVERYTHING),
-    coded("serves-itself", EVERYTHING),
-    coded("patched-comparisons", EVERYTHING),
-    Attack(
-        "numpy-next-to-it",
-        "Submits a numpy.py and a sitecustomize.py next to the notebook.",
-        notebook(numpy_next_to_it, solved=False),
-        EVERYTHING,
-    ),
-    coded("callers-frame", EVERYTHING, on=FIRST),
-    coded("reads-the-answers", EVERYTHING, "needs a look", on=FIRST),  # the answers need a file that is not there
-    coded("edits-the-results", EVERYTHING),
-    Attack(
-        "edits-the-tests",
-        "Replaces the code that compares results, empties the tests, gives each a thousand points, and adds outputs that say so.",
-        notebook(edit_locked_cells, solved=False),
-        EVERYTHING,
-        "needs a look",
-    ),
-)
-
-REPLIES = (
-    coded("agent-odd-replies", EVERYTHING),
-    coded("replies-for-later", EVERYTHING),
-    coded("channel-broken"),
-    coded("channel-flood"),
-    coded("odd-values", EVERYTHING, on=FIRST),
-)
-
-CANDIDATES = (coded("test-of-the-name", "test_attention", on=FIFTH), coded("test-asks-oddly", on=FIFTH))
-
-MODULES = (
-    coded("torch-patched", EVERYTHING, on=IN_TORCH),
-    coded("agent-shapes", on=IN_TORCH),
-    coded("lying-tensors", "matmul merge_heads matmul_transposed bilinear attend pairwise_dot", on=SECOND),
-    coded("right-tensors", on=SECOND),
-    coded("parameters-that-lie", "LayerNorm", on=THIRD),
-    coded("neighbours", on=THIRD),
-    *(
-        Attack(f"weights-{name}", f"Submits {what}.", weights(change), costs, on=FOURTH)
-        for name, what, change, costs in WEIGHTS
-    ),
-)
-
-LEAKS = (
-    coded("environment"),
-    coded("searches-files"),
-    coded("searches-memory"),
-    coded("hooks"),
-    coded("error-as-channel", "attention", on=FIRST),
-    coded("sockets"),
-    coded("other-processes"),
-    coded("deletes-submissions"),
-    coded("escapes"),
-)
-
-RESOURCES = (
-    coded("endless-loop", "softmax", "timed out", on=FIRST),
-    coded("endless-loop-deaf", states="timed out"),
-    Attack(
-        "sleeping-cells",
-        "Runs fifty cells that sleep.",
-        repeated("import time\ntime.sleep(6)", 50),
-        states="timed out",
-    ),
-    coded("memory", states="graded or crashed"),
-    coded("processes", states="crashed"),
-    coded("background-process"),
-    coded("restless-threads"),
-    coded("fills-the-disk"),
-    coded("long-outputs"),
-    Attack(
-        "many-cells",
-        "Adds ten thousand cells before the answers.",
-        repeated("x = {number}", 10_000),
-        states="graded after repair",
-    ),
-)
-
-ENDS = (
-    coded("ends-in-answers", "softmax self_attention attention_backward", "crashed", on=FIRST),
-    coded("kills-everything", states="crashed"),
-    coded("exit-cell"),
-    coded("name-of-no-text"),
-    coded("picture-of-sizes"),
-    coded("messages", states="graded or needs a look"),
-    Attack(
-        "half-characters",
-        "Puts half a surrogate pair into an output, an error and the notebook file.",
-        notebook(half_characters),
-        "softmax",
-        on=FIRST,
-    ),
-    coded("hostile-error", "softmax", on=FIRST),
-    coded("odd-functions", EVERYTHING, on=FIRST),
-    Attack(
-        "debugs",
-        "Debugs, tests, measures and draws as students do, also inside right answers. (This is no attack.)",
-        notebook(debugging),
-        on=(*FIRST, *IN_TORCH, *FIFTH),
-    ),
-    coded("right-but-odd", on=FIRST),
-)
-
-GROUPS = {
-    "Points for nothing": POINTS,
-    "Replies to the grader": REPLIES,
-    "Misuse of the functions that a test gets": CANDIDATES,
-    "Modules, tensors and weights": MODULES,
-    "Leaks": LEAKS,
-    "Time, memory, processes": RESOURCES,
-    "Ends, messages, odd values": ENDS,
-    "Files and words": FILES,
-    "Names": NAMES,
-}
-ATTACKS = [attack for group in GROUPS.values() for attack in group]
+GROUPS = (POINTS, REPLIES, CANDIDATES, MODULES, LEAKS, RESOURCES, ENDS, FILES, NAMES)
+ATTACKS = [attack for group in GROUPS for attack in group.attacks]

@@ -206,10 +206,6 @@ def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) 
         assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=\s]*$", image["src"]), str(image)[:200]
 
 
-@pytest.mark.deep
-@pytest.mark.skipif(not FORKED, reason="the page shows the run on forked kernels")
-def test_page_of_the_book_says_what_the_run_gave(runs: Runs) -> None:
-    """Is book/attacks.md the result of this run?"""
-    assert PAGE.read_text(encoding="utf-8") == page({name: runs(name) for name in ALL}), (
-        'run "python tests/sandbox/attacks.py --write"'
-    )
+def test_page_of_the_book_shows_the_attacks() -> None:
+    """Is book/attacks.md what the table says?"""
+    assert PAGE.read_text(encoding="utf-8") == page(), 'run "python tests/sandbox/attacks.py"'

@@ -28,6 +28,9 @@ UNUSUAL = {
     "np.array([1, 2.5], dtype=object)": np.array([1, 2.5]),
     "np.arange(3.0).view(np.matrix)": np.arange(3.0)[None],
     "np.arange(10)[::-3]": np.array([9, 6, 3, 0]),
+    "np.ma.array([1.0, 2.0])": np.array([1.0, 2.0]),
+    "collections.namedtuple('Pair', 'output weights')(1, 2)": (1, 2),
+    "torch.eye(2).as_subclass(type('Mine', (torch.Tensor,), {})).T": torch.eye(2),
     "torch.ones(2, dtype=torch.bfloat16)": torch.ones(2),
     "torch.ones(2, requires_grad=True)": torch.ones(2),
 }
@@ -43,7 +46,7 @@ FOREIGN = {
     "torch.nn.Linear(2, 2)": "Linear",
 }
 EVIL = """
-import numpy as np, torch
+import collections, numpy as np, torch
 class EvilText(str): pass
 class Evil:
     def __reduce__(self): return (print, ('pickled',))

