@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +24,6 @@ NO_CHROMIUM = """Ubuntu has Chromium only as a snap, which may not read the test
 """
 QUIET = {"capture_output": True, "check": False}
 UV = "uv==0.13.9"
-SIZE = 6.0  # GiB of .venv; PyTorch always brings the libraries for a GPU
 IMPORTED = (
     "torch, torchvision, einops, sklearn.datasets, scipy.stats, matplotlib.pyplot, IPython.core.interactiveshell, "
     "matplotlib_inline.backend_inline, ipykernel.kernelapp, "
@@ -60,7 +58,7 @@ def missing_packages(browser: bool) -> dict[str, str]:
 def install() -> None:
     """Install the locked packages and this one with uv, which takes a quarter of pip's time, or with pip if uv fails."""
     python, pip = str(VENV / "bin" / "python"), [str(VENV / "bin" / "pip"), "--disable-pip-version-check", "install"]
-    what = f"Installing about {len(re.findall('^[a-z].*==', LOCK.read_text(encoding='utf-8'), re.M | re.I))} packages"
+    what = "Installing the packages of requirements.txt, about 6 GiB"  # PyTorch always brings the libraries for a GPU
     # Use the system's certificates, as pip does: a network may have its own.
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--system-certs", "--python", python]
     by_uv = run("Installing uv", *pip, "-q", UV, must=False) and run(
@@ -102,26 +100,14 @@ def is_ubuntu() -> bool:
 
 
 def run(what: str, *command: str, must: bool = True) -> bool:
-    """Run a command, and print every few seconds that it still runs and how much disk space it has used.
-
-    Returns:
-        Whether the command succeeded. If `must` is true and the command failed, the program exits.
-    """
+    """Run a command; return whether it succeeded. If it failed, and `must` is true, the program exits."""
     print(what, flush=True)
-    begun, free = time.monotonic(), shutil.disk_usage(ROOT).free
     # Containers often set PYTHONDONTWRITEBYTECODE. With this variable nothing would be compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    process = subprocess.Popen(command, env=environment)
-    while process.poll() is None:
-        try:
-            process.wait(4)
-        except subprocess.TimeoutExpired:
-            written = max(0, free - shutil.disk_usage(ROOT).free) / 2**30
-            share = f", {written:.1f} of about {SIZE:.0f} GiB written" if "packages" in what else ""
-            print(f"  … {time.monotonic() - begun:.0f} s{share}", flush=True)
-    if must and process.returncode != 0:
+    done = subprocess.run(command, env=environment, check=False)
+    if must and done.returncode != 0:
         sys.exit(f"This failed, see above: {' '.join(command)}")
-    return process.returncode == 0
+    return done.returncode == 0
 
 
 if __name__ == "__main__":
