@@ -176,17 +176,16 @@ def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
     assert attempt(kernel, f"import subprocess; subprocess.run({mount}, check=True, stderr=-3)") == "CalledProcessError"
 
 
-# What a false bubblewrap does, and the error: it is missing, it makes no sandbox, its user may not read a file.
+# What a false bubblewrap does, and the error: it is missing, or it makes no sandbox.
 BROKEN = {
     "": r"bubblewrap is not installed.*apt-get install bubblewrap.*--no-sandbox",
     "echo 'No permissions to create new namespace' >&2; exit 1": r"No permissions to create new namespace.*(?s:.)*userns",
-    "echo /opt/shut.py": r"may not read /opt/shut.py: it was written under a umask.*chmod -R a\+rX",
 }
 
 
 @pytest.mark.parametrize("program", BROKEN)
 def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
-    """If bubblewrap is missing, makes no sandbox or sees no file, does grading stop, with what to do?"""
+    """If bubblewrap is missing or makes no sandbox, does grading stop, with what to do?"""
     if program:
         (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
         (tmp_path / "bwrap").chmod(0o755)
@@ -209,9 +208,8 @@ def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.Mo
         (tmp_path / name).write_text("{}", encoding="utf-8")
         (tmp_path / name).chmod(mode)
     with contextlib.closing(Kernel(Limits(forked=False))) as kernel:
-        found = told(kernel, "import glob\nprint(json.dumps(glob.glob('/grader/fontlist*')))")
-        assert found == ["/grader/fontlist-v2.json"] or not IS_ROOT
-        assert told(kernel, "print(json.dumps(len(glob.glob('.cache/matplotlib/fontlist*'))))") == len(found)
+        found = told(kernel, "import glob\nprint(json.dumps(sorted(glob.glob('.cache/matplotlib/fontlist*'))))")
+        assert found == [".cache/matplotlib/fontlist-v1.json"] * (not IS_ROOT) + [".cache/matplotlib/fontlist-v2.json"]
 
 
 def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:

@@ -12,11 +12,9 @@ import json
 import logging
 import os
 import re
-import shlex
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -345,8 +343,7 @@ def check_sandbox() -> None:
             f"The sandbox knows the system calls of {' and '.join(MACHINES)}, not those of {os.uname().machine}: it could "
             "not refuse those that lead out. Grade on another machine. Without protection, at your own risk: --no-sandbox."
         )
-    command = [*_bubblewrap(_own_user(), Limits()), "sh", "-c", NOT_READABLE, "sh", *_files_of_kernels()]
-    trial = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    trial = subprocess.run([*_bubblewrap(_own_user(), Limits()), "true"], capture_output=True, text=True, timeout=60)
     if trial.returncode != 0:
         raise SandboxError(
             f"bubblewrap is installed but cannot make a sandbox here: {trial.stderr.strip()}\n"
@@ -355,27 +352,6 @@ def check_sandbox() -> None:
             "book/instructors_hosting.md, which are not the same for Podman and Docker. "
             "To grade without it, at your own risk: --no-sandbox."
         )
-    if trial.stdout:
-        raise SandboxError(
-            f"The sandbox's user may not read {trial.stdout.split(chr(10))[0]}: it was written under a umask such as 077, or "
-            f'its mode was changed. Let everybody read what is installed: "chmod -R a+rX {shlex.join(_installed())}".'
-        )
-
-
-# A shell script: print those of its arguments that cannot be read.
-NOT_READABLE = 'for file; do test -r "$file" || echo "$file"; done'
-
-
-def _installed() -> list[str]:
-    """Return the folders that sandboxes show: Python, its packages and the grader's files for sandboxes."""
-    return [*map(str, _shown_folders()), str(GUEST)]
-
-
-def _files_of_kernels() -> list[str]:
-    """Return a few files that a kernel needs, by their paths in a sandbox, to check that its user may read them."""
-    packages = ("IPython", *dict.fromkeys(module.split(".")[0] for module in SLOW))
-    origins = [spec.origin for spec in map(importlib.util.find_spec, packages) if spec is not None]
-    return [sys.executable, os.__file__, *filter(None, origins), *(f"/grader/{name}" for name in INSIDE)]
 
 
 def _own_user() -> int | None:
@@ -461,9 +437,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
 def _font_lists() -> Iterator[Path]:
     """Return Matplotlib's lists of this machine's fonts, which each kernel would otherwise need seconds to make."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
-    for path in Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json"):
-        if os.getuid() != 0 or path.stat().st_mode & stat.S_IROTH:  # a kernel's user is not root
-            yield path
+    return Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json")
 
 
 def _python_folders() -> list[Path]:
