@@ -2,31 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import timedelta
 
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from autograder.commands.console import err
-
-
-class _Pace(ProgressColumn):
-    """The rate per minute, and the time left. At the end, the total time."""
-
-    max_refresh = 0.5  # seconds between two updates
-
-    def render(self, task: Task) -> Text:
-        """Return the text for one bar."""
-        elapsed = task.finished_time or task.elapsed or 0.0
-        if task.finished or not task.completed:
-            shown = f"{timedelta(seconds=int(elapsed))}"
-        else:
-            left = elapsed * (task.total - task.completed) / task.completed
-            shown = f"{timedelta(seconds=int(left))} left"
-        rate = f"{60 * task.completed / elapsed:.1f}/min " if task.completed and elapsed >= 1 else ""
-        return Text(rate + shown, style="progress.remaining")
 
 
 class Bars(Progress):
@@ -39,8 +21,9 @@ class Bars(Progress):
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
-        columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), _Pace())
-        super().__init__(*columns, console=err, disable=not err.is_terminal)
+        self._time = TimeRemainingColumn(elapsed_when_finished=True)  # the time left; at the end, the time that it took
+        columns = (TextColumn("{task.description:>20}"), BarColumn(bar_width=24), MofNCompleteColumn(), self._time)
+        super().__init__(*columns, console=err, disable=not err.is_terminal, speed_estimate_period=600)
         self._bars: dict[str, TaskID] = {}
         self._said = 0.0  # the time of the last plain line
 
@@ -54,8 +37,8 @@ class Bars(Progress):
         self.update(self._bars[what], completed=done, total=total)
         if self.disable and (new or done == total or self.get_time() - self._said >= self.EVERY):
             self._said = self.get_time()
-            pace = _Pace().render(self._tasks[self._bars[what]])
-            self.say(f"{what} {done}/{total} {pace} {self._how_many()}".rstrip())
+            time = self._time.render(self._tasks[self._bars[what]])
+            self.say(f"{what} {done}/{total} {time} {self._how_many()}".rstrip())
 
     def say(self, text: str) -> None:
         """Say at once what the command is doing, before there is anything to count."""
