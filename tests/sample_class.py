@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from nbformat import NotebookNode
 from autograder.imports import ROOT
 
 ASSIGNMENT = "1_attention"
+SIGN_IN = "<!DOCTYPE html><title>Sign in to continue</title>"  # a page instead of a notebook
 OWN_WEIGHTS = ROOT / "tests" / "own_vit.pt"
 
 
@@ -90,22 +91,6 @@ softmax_over_queries = changed("attention", "softmax(scores)", "softmax(scores, 
 not_scaled = changed("attention", " / np.sqrt(queries.shape[-1])", "")  # M8
 
 
-def in_torch(notebook):
-    """Let PyTorch do the work: the results are right, and tensors come back."""
-    rewrite(notebook, "softmax", "import torch\nreturn torch.softmax(torch.tensor(scores), dim=axis)")
-    rewrite(
-        notebook,
-        "attention_backward",
-        """
-import torch
-import torch.nn.functional as F
-leaves = [torch.tensor(array, requires_grad=True) for array in (queries, keys, values)]
-return torch.autograd.grad(F.scaled_dot_product_attention(*leaves), leaves, torch.tensor(grad_output))
-""",
-    )
-    change(notebook, "attention", "softmax(scores)", "softmax(scores).numpy()")
-
-
 def strip_cells(notebook):
     """Remove the ids and the metadata of all cells, as some converters do."""
     for cell in notebook.cells:
@@ -162,22 +147,10 @@ return larger, total + new.sum(axis=-1), mixed + new @ values
         *("softmax", "exponentials.sum(axis=axis, keepdims=True)", "exponentials.sum()"),
         *("self_attention", "tokens @ w_query, tokens @ w_key", "tokens @ w_key, tokens @ w_query"),
     ),
-    # right, in loops, and the bonus too
-    "mira": both(
-        rewritten(
-            "softmax",
-            """
-moved = np.moveaxis(np.asarray(scores, dtype=float), axis, -1)
-weights = np.empty_like(moved)
-for index in np.ndindex(moved.shape[:-1]):
-    row = [float(np.exp(score - max(moved[index]))) for score in moved[index]]
-    weights[index] = [entry / sum(row) for entry in row]
-return np.moveaxis(weights, -1, axis)
-""",
-        ),
-        rewritten(
-            "online_softmax",
-            """
+    # right, and the bonus too
+    "mira": rewritten(
+        "online_softmax",
+        """
 largest, total, mixed = largest.copy(), total.copy(), mixed.copy()
 for index in np.ndindex(largest.shape):
     for score, value in zip(scores[index], values[index[:-1]]):
@@ -188,9 +161,12 @@ for index in np.ndindex(largest.shape):
             mixed[index] = repair * mixed[index] + new * value
 return largest, total, mixed
 """,
-        ),
     ),
-    "noor": in_torch,
+    # PyTorch does the work: the results are right, and tensors come back
+    "noor": both(
+        rewritten("softmax", "import torch\nreturn torch.softmax(torch.tensor(scores), dim=axis)"),
+        changed("attention", "softmax(scores)", "softmax(scores).numpy()"),
+    ),
     # right, every product as an einsum, in float32
     "omar": changed(
         *("attention", "queries @ np.swapaxes(keys, -1, -2)"),
@@ -296,12 +272,17 @@ return torch.cat([first * angles.cos() - second * angles.sin(), first * angles.s
 }
 
 
-def make_submissions(instructor: NotebookNode, release: NotebookNode) -> dict[str, str | None]:
-    """Return the file of each student of 1_attention; None for a student who submits nothing."""
-    files: dict[str, str | None] = dict(_spoiled(CLASS, instructor, release))
-    files["ben"] = nbformat.writes(release)
-    files["quinn"] = None
-    files["rosa"] = "<!DOCTYPE html><title>Sign in to continue</title>"
+def make_submissions(
+    instructor: NotebookNode, release: NotebookNode, assignment: str = ASSIGNMENT
+) -> dict[str, str | None]:
+    """Return the file of each student; None for a student who submits nothing."""
+    files: dict[str, str | None] = {"ben": nbformat.writes(release)}
+    if assignment == ASSIGNMENT:
+        files |= {"quinn": None, "rosa": SIGN_IN}
+    for student, spoil in CLASSES[assignment].items():
+        notebook = fill_in(release, instructor)
+        spoil(notebook)
+        files[student] = json.dumps(notebook)  # nbformat.writes would repair a torn notebook
     return files
 
 
@@ -339,25 +320,13 @@ def train_own_weights() -> None:
     torch.save({name: value.half() for name, value in model.state_dict().items()}, OWN_WEIGHTS)
 
 
-def _spoiled(students, instructor: NotebookNode, release: NotebookNode) -> Iterator[tuple[str, str]]:
-    for student, spoil in students.items():
-        notebook = fill_in(release, instructor)
-        spoil(notebook)
-        yield student, json.dumps(notebook)  # nbformat.writes would repair a torn notebook
-
-
 def write_class(folder: Path, assignment: str = ASSIGNMENT) -> None:
     """Write the sample class of an assignment below a course's folder; files that are there stay unchanged."""
     from autograder.files import write_atomically
     from autograder.grade.grade import load_assignment
 
     loaded = load_assignment(assignment)
-    if assignment == ASSIGNMENT:
-        files = make_submissions(loaded.instructor, loaded.release)
-    else:
-        files = dict(_spoiled(CLASSES[assignment], loaded.instructor, loaded.release))
-        files["ben"] = nbformat.writes(loaded.release)
-    for student, text in files.items():
+    for student, text in make_submissions(loaded.instructor, loaded.release, assignment).items():
         place = folder / "submitted" / student / assignment
         place.mkdir(parents=True, exist_ok=True)
         if text is not None:
@@ -383,9 +352,7 @@ def write_downloads(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (ASSIGNMENT, "2_multihead"):
         loaded = load_assignment(name)
-        students = {student: CLASSES[name][student] for student in ("ada", "goran")}
-        files = dict(_spoiled(students, loaded.instructor, loaded.release))
-        files["rosa"] = "<!DOCTYPE html><title>Sign in to continue</title>"
+        files = make_submissions(loaded.instructor, loaded.release, name) | {"rosa": SIGN_IN}
         with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
             for number, person, student in PRACTICE:
                 archive.writestr(f"{person}_{number}_assignsubmission_file_/{loaded.notebook}.ipynb", files[student])
