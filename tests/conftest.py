@@ -214,25 +214,6 @@ def perfect(assignment: Assignment) -> NotebookNode:
     return sample_class.fill_in(assignment.release, assignment.instructor)
 
 
-# This cell prints, shows and raises texts that would run as a script in the page of feedback.
-ATTACK = """from IPython.display import HTML, SVG, Javascript, display
-print("<script>alert('printed')</script>")
-display(HTML("<script>alert('shown')</script><img src=x onerror=alert('image')>"))
-display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload=\\"alert('svg')\\"/>"))
-display(Javascript("alert('javascript')"))
-raise RuntimeError("<script>alert('raised')</script>")"""
-ATTACK_IN_WORDS = (
-    "<script>alert('written')</script><img src=x onerror=alert('onerror')> [link](javascript:alert('link'))"
-)
-
-
-def attacker(perfect: NotebookNode) -> NotebookNode:
-    """Return right answers with scripts in all places where a student may write."""
-    perfect.cells.insert(2, nbformat.v4.new_code_cell(ATTACK))
-    next(cell for cell in perfect.cells if cell.id == "why_scale").source = ATTACK_IN_WORDS
-    return perfect
-
-
 def deep_is_asked(request: pytest.FixtureRequest) -> bool:
     """Whether a deep test of the requesting file will run."""
     return any(item.path == request.path and item.get_closest_marker("deep") for item in request.session.items)
@@ -240,7 +221,7 @@ def deep_is_asked(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment, two_workers: Workers) -> GradedClass:
-    """A copy of the graded sample class, with a student who attacks feedback pages; one process graded it for all."""
+    """A copy of the graded sample class; one process graded it for all."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -249,8 +230,6 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory, assignment: Assignmen
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not told.exists():
             sample_class.write_class(graded)
-            attack = attacker(sample_class.fill_in(assignment.release, assignment.instructor))
-            sample_class.submit(graded, "zoe", attack)
             calls = []
             options = dict(seed=SEED, workers=two_workers, limits=LIMITS, progress=lambda *call: calls.append(call))
             results = grade(Course(graded), assignment, **options)

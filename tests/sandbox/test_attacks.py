@@ -184,13 +184,13 @@ def test_nothing_of_this_machine_was_reached_and_no_process_is_left(runs: Runs, 
 
 
 @BY_NAME
-@pytest.mark.few(12)
 def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) -> None:
     """Is the page safe: can no text, output, error or name of a student run, load or cover anything on it?"""
     run = runs(name)
     if run.score(attack) is None:
         return
     soup, good = (BeautifulSoup(run.feedback(of).read_text("utf-8"), "html.parser") for of in (attack.folder, GOOD[0]))
+    assert attack.name != "active-outputs" or soup.text.count("<script>alert(1)</script>") > 3  # it is still readable
     for kinds in (("script", "style"), ("meta", "link")):
         assert list(map(str, soup.find_all(kinds))) == list(map(str, good.find_all(kinds)))
     assert soup.select("iframe,frame,object,embed,applet,form,input,button,base,svg,audio") == []
