@@ -11,24 +11,14 @@ from test_cli import NAME, run
 from autograder.imports import ROOT
 
 FOLDERS = ["Kurs Übung 2026", "it's", 'a "course"', "$HOME and $(HOME) & more", "back`slash`\\;#1"]
-RECORDER = '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@" >> "$CALLS"\n'
+SAY = 'printf "%s\\n" "$PWD" "$@"'
 
 
 def in_a_shell(text: str, cwd: Path) -> list[str]:
-    """Run a text in a shell in which `git` and `autograder` only record where and with which words they were called."""
-    programs = cwd / "programs"
-    for name in ("git", "autograder"):
-        put_recorder(programs / name)
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "CALLS": str(cwd / "calls")}
-    subprocess.run(["sh", "-c", text], cwd=cwd, env=environment, check=True)
-    return (cwd / "calls").read_text(encoding="utf-8").splitlines()
-
-
-def put_recorder(path: Path) -> None:
-    """Write a program that only records where and with which words it was called."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(RECORDER, encoding="utf-8")
-    path.chmod(0o755)
+    """Run a text in a shell in which `git` and `autograder` only say where and with which words they were called."""
+    say = f"() {{ {SAY}; }}\n"
+    done = subprocess.run(["sh", "-c", f"git{say}autograder{say}{text}"], cwd=cwd, stdout=subprocess.PIPE, check=True)
+    return done.stdout.decode().splitlines()
 
 
 @pytest.mark.parametrize("by", ["argument", "environment"])
@@ -37,8 +27,11 @@ def test_make_finds_a_course_in_any_folder(name: str, by: str, tmp_path: Path) -
     """Do `make formgrader` and `make grade` work in the course that COURSE names, in a repository with such a name too?"""
     repository, course = tmp_path / f"the repository of {name}", tmp_path / name / "course"
     course.mkdir(parents=True)
+    programs = repository / ".venv" / "bin"
+    programs.mkdir(parents=True)
     for program in ("autograder", "jupyter"):
-        put_recorder(repository / ".venv" / "bin" / program)
+        (programs / program).write_text(f'#!/bin/sh\n{SAY} >> "$CALLS"\n', encoding="utf-8")
+        (programs / program).chmod(0o755)
     command = ["make", "-s", "-f", str(ROOT / "Makefile"), "-o", "setup"]
     environment = os.environ | {"CALLS": str(tmp_path / "calls")}
     if by == "argument":
