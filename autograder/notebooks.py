@@ -57,8 +57,7 @@ def read_notebook(data: bytes) -> Notebook:
         Unreadable: no cell can be read.
     """
     text, receipt = _decode(data)
-    text, notebook = _unwrapped(text), Notebook([], receipt)
-    content = _parsed(text)
+    notebook, content = Notebook([], receipt), _parsed(text)
     if content is None:
         raw = _cells_of_broken_json(text, notebook)
         if not raw and text.lstrip()[:1] == "<":
@@ -92,20 +91,6 @@ def _decode(data: bytes) -> tuple[str, list[str]]:
     if 2 * text.count("\ufffd") < len(text) - len(text.encode("ascii", "ignore")):
         return text, ["Some letters of the file were damaged; each is shown as \ufffd."]
     return data.decode("cp1252", errors="replace"), receipt
-
-
-def _unwrapped(text: str) -> str:
-    """Unwrap a notebook that was saved as a JSON string, once or several times."""
-    decoder = json.JSONDecoder(strict=False)
-    while text.lstrip()[:1] == '"':
-        try:
-            inner = decoder.raw_decode(text.lstrip())[0]
-        except ValueError:
-            break
-        if inner.lstrip()[:1] not in ("{", "<", '"'):
-            break
-        text = inner
-    return text
 
 
 def _parsed(text: str) -> Any:
