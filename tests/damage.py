@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy as copied
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,25 +41,21 @@ class Work:
 
 def solved(name: str) -> Work:
     """Return a solved notebook with a word of the student in every answer."""
-    cells, words = solved_cells(name)
-    return Work(name, json.loads(cells), dict(words))
+    return copied(solved_once(name))
 
 
 @cache
-def solved_cells(name: str) -> tuple[str, dict[str, str]]:
-    """Return the cells of a solved notebook as text, and the words."""
+def solved_once(name: str) -> Work:
+    """Return what `solved` copies."""
     assignment = assignment_of(name)
-    cells, words = [], {}
+    work = Work(name, [], {})
     for cell in fill_in(assignment.release, assignment.instructor, bonus=True).cells:
-        made = {key: cell[key] for key in ("cell_type", "id", "source")} | {
-            "metadata": json.loads(json.dumps(cell.metadata))
-        }
+        made = {key: cell[key] for key in ("cell_type", "id", "source", "metadata")}
         if is_answer(cell):
-            word = words[name_of(cell)] = f"w{len(words)}mark"
-            code = cell.cell_type == "code"
-            made["source"] = f"{cell.source}\n# {word}" if code else f"{WORDS} {word}."
-        cells.append(made)
-    return json.dumps(cells), words
+            word = work.words[name_of(cell)] = f"w{len(work.words)}mark"
+            made["source"] = f"{cell.source}\n# {word}" if cell.cell_type == "code" else f"{WORDS} {word}."
+        work.cells.append(made)
+    return work
 
 
 # ------------------------------------------------------------------------------ what editors, systems and people do
