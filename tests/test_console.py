@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import err, error_exit, exit_on, print_json, say, say_of_others, show
+from autograder.commands.console import err, error_exit, exit_on, print_json, say, show
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07 \x9b31m \u202e right \x08\x08 \r over \x00 \u2028 end"
 
@@ -29,7 +29,6 @@ def stop() -> None:
 
 WAYS: dict[str, Callable[[], object]] = {
     "say": lambda: say(HOSTILE),
-    "say_of_others": lambda: say_of_others(HOSTILE),
     "show": lambda: show(escape(HOSTILE), f"[red]{escape(HOSTILE)}[/]"),
     "table": lambda: show(table()),
     "error_exit": lambda: error_exit(HOSTILE),
@@ -56,7 +55,8 @@ def test_json_stays_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capfd.readouterr().out) == data
 
 
-def test_error_of_two_lines_cannot_look_like_two_errors(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("way", [error_exit, say])
+def test_line_break_cannot_look_like_a_line_of_ours(capfd: pytest.CaptureFixture[str], way: Callable) -> None:
     """Does a line break in a stranger's text never begin a new line of ours?"""
-    error_exit("the column a\nautograder: all is well")
-    assert "\nautograder" not in capfd.readouterr().err
+    way("the column a\nautograder: all is well")
+    assert "\nautograder" not in "".join(capfd.readouterr())

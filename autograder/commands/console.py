@@ -37,13 +37,8 @@ out, err = _SafeConsole(), _SafeConsole(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line of the program without breaking it, because people copy paths from such lines."""
-    out.print(text, soft_wrap=True, highlight=False, markup=False)
-
-
-def say_of_others(text: str) -> None:
-    """Print a line with text from others, such as students. Unprintable characters are replaced."""
-    say(printable(text))
+    """Print one line without breaking it, because people copy paths from such lines; unprintable characters are replaced."""
+    out.print(printable(text), soft_wrap=True, highlight=False, markup=False)
 
 
 def command_line(course: Path, *words: str) -> str:

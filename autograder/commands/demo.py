@@ -27,7 +27,8 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     from autograder.sandbox.host.limits import Limits
 
     sample = runpy.run_path(str(ROOT / "tests" / "sample_class.py"))
-    say(STEPS.format(classes=len(sample["CLASSES"])))
+    for step in STEPS.format(classes=len(sample["CLASSES"])).splitlines():
+        say(step)
     build()
     graded = []
     limits = Limits(cell_seconds=5.0, call_seconds=2.0)  # one of the students' cells never ends

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, say_of_others, show
+from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, show
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -141,7 +141,7 @@ def show_scores(folder: Path, assignment: "Assignment", results: list["Result"])
     undecided = [result for result in results if result.state == NEEDS_A_LOOK]
     for result in undecided:
         for question in result.questions:
-            say_of_others(f"{result.student} needs a look: {question}")
+            say(f"{result.student} needs a look: {question}")
     if undecided:
         command = command_line(folder, "settle", "STUDENT", assignment.name)
         say(f'To decide: "{command}" shows the questions, and how to answer them.')
@@ -176,14 +176,14 @@ def settle(
             new = loaded.wanted.decide(sorted_files, file)
             files = {name: of for name, of in decision.files.items() if of not in new.values()} | new
             write_decision(in_course.root, assignment, student, replace(decision, files=files))
-            say_of_others(f"Settled: {file} counts.")
+            say(f"Settled: {file} counts.")
             say(f'Run "{command_line(course, "grade", assignment)}" to grade it.')
             return
         several = loaded.wanted.describe(sorted_files)
         if not several and (result is None or not result.questions):
             raise error_exit(f"{student} has no questions to settle in {assignment}")
         for line in [*(result.questions if result else ()), *several]:
-            say_of_others(line)
+            say(line)
         if not keep or result is None:
             say(f"The state is {result.state if result else 'not graded'!r}.")
             which = "--file NAME: this file counts. " if several else ""
@@ -193,4 +193,4 @@ def settle(
         write_decision(in_course.root, assignment, student, decision)
         result.ask(decision)
         in_course.save_result(result)
-    say_of_others(f"Settled: {student} is {result.state!r}.")
+    say(f"Settled: {student} is {result.state!r}.")

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say, say_of_others
+from autograder.commands.console import command_line, err, error_exit, exit_on, print_json, say
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -56,9 +56,9 @@ def collect(
     else:
         for line in sorted(lines, key=lambda line: (line.outcome, line.student, line.file)):
             if line.outcome != "unchanged":
-                say_of_others("  ".join([f"{line.outcome:12}", *filter(None, (line.student, line.file))]))
+                say("  ".join([f"{line.outcome:12}", *filter(None, (line.student, line.file))]))
                 if line.why:
-                    say_of_others(f"{'':12}  {line.why}")
+                    say(f"{'':12}  {line.why}")
         if zone:
             say(f"Moodle's times are read in {zone}.")
         counts = Counter(line.outcome for line in lines)
@@ -145,7 +145,7 @@ def extend(
         if when < due:
             raise ValueError(f"{until} is before the due date, {due}")
         write_extension(where.root, student, assignment, until)
-    say_of_others(f"{student} may submit {assignment} until {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M %Z}.")
+    say(f"{student} may submit {assignment} until {when.astimezone(due.tzinfo):%Y-%m-%d %H:%M %Z}.")
     say(f'Run "{command_line(course, "grade", assignment)}" to compute lateness and penalties again.')
 
 
@@ -162,6 +162,6 @@ def forget(
     with exit_on(ValueError):
         done = forget(course_in(course), student)
     for what in done:
-        say_of_others(f"deleted  {what}")
+        say(f"deleted  {what}")
     again = command_line(course, "report", "--all")
     say(f'Reports and exports were deleted too: write them with "{again}" and "autograder export".')

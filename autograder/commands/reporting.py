@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from autograder.commands.bars import Bars
-from autograder.commands.console import command_line, exit_on, print_json, say, say_of_others
+from autograder.commands.console import command_line, exit_on, print_json, say
 from autograder.commands.options import (
     COURSE,
     AllOption,
@@ -94,10 +94,10 @@ def similarity(
         output[name] = {"page": page, "pairs": [[p.first, p.second, p.share, p.reasons] for p in pairs], "files": files}
         if not as_json:
             for pair in pairs:
-                say_of_others(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")
+                say(f"{pair.first}, {pair.second}: {'; '.join(pair.reasons)}")
             for file, groups in files.items():
                 for together in groups:
-                    say_of_others(f"{together}: the same {file}")
+                    say(f"{together}: the same {file}")
             count = len(pairs) + sum(map(len, files.values()))
             say(f"{name}: {count} to look at. This is not a proof. {page}")
     if as_json:
