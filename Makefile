@@ -28,7 +28,6 @@ help:
 	@echo "make grade       grade course/submitted/ and write feedback and report"
 	@echo "make train       train the Vision Transformer on MNIST: book/records/ again"
 	@echo "make bench-training  the plain recipe and ours side by side, and change by change, one epoch"
-	@echo "make bench-grading   plain nbgrader and our grader on the same submissions: time, memory, points"
 	@echo "make formgrader  open nbgrader's formgrader on course/, to grade the written answers"
 
 .NOTPARALLEL:
@@ -96,11 +95,8 @@ train: setup
 bench-training: setup
 	for name in comparison ablation; do $(BIN)/python -m solutions.training.experiments $$name --threads 2 || exit 1; done
 
-bench-grading: setup
-	$(BIN)/python tests/grade/bench_grading.py
-
 formgrader: setup
 	PATH="$$PWD/$(BIN):$$PATH" && cd -- "$$COURSE" && jupyter lab --LabApp.default_url=/formgrader \
 	  --HTMLExporter.preprocessors=autograder.report.rubric.ShowRubrics $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup demo lint test test-book test-all test-debian13 lock exercises book pdf epub grade train bench-training bench-grading formgrader
+.PHONY: help setup demo lint test test-book test-all test-debian13 lock exercises book pdf epub grade train bench-training formgrader
