@@ -1,15 +1,11 @@
-"""Judge a failed test again without what the student's cells may have changed in Python or a library.
+"""Judge a failed test again without what the student's own cells may have changed in Python or a library.
 
-The notebook runs again in another kernel. There the student's own cells only define names, and answers do everything except
-calls for an effect, such as `np.seterr(all="raise")`, and assignments to parts of something else, such as
-`sys.stdout = None`. Students gain no advantage, because the same answers are judged.
+The cells up to the test's answers run again in another kernel. There the student's own cells only define functions and
+classes, and import. Students gain no advantage, because the same answers are judged.
 """
 
 import ast
-import builtins
-import re
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import nbformat
@@ -21,11 +17,9 @@ from autograder.cells import is_grade
 from autograder.grade.run_test import Tested, run_test
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
-from autograder.recognition import definitions, parsed
+from autograder.recognition import parsed
 from autograder.sandbox.host.answer import Answer
 
-# Names that a student's own cell may overwrite by mistake; `_reserved` adds the names of the answers.
-RESERVED = {*vars(builtins), "np", "torch", "F", "nn", "Tensor", "math", "os", "Iterable", "Batches"}
 MAX_NAMED = 5  # cells that a message names
 DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom
 
@@ -79,8 +73,9 @@ class Judge:
         return self._test_in_clean_run(cell) or (outputs, error)
 
     def _test_in_clean_run(self, cell: NotebookNode) -> Tested | None:
-        """Run a test without the effects of the student's cells; None if there are none, or if it fails as well."""
-        if self.tested in self.wrong or self.student.budget.is_late() or not self.suspects:
+        """Run a test without the effects of the student's own cells; None if there are none, or if it fails as well."""
+        suspects = [each for each in self.student.met if each.own]
+        if self.tested in self.wrong or self.student.budget.is_late() or not suspects:
             return None
         if self.clean_run is None:
             self.clean_run = _CleanRun(self)
@@ -88,13 +83,8 @@ class Judge:
         if error is not None:
             self.wrong.add(self.tested)
             return None
-        self.blamed = self.blamed or [_message_about(self.suspects)]
+        self.blamed = self.blamed or [_message_about(suspects)]
         return [*outputs, nbformat.v4.new_output("stream", name="stdout", text=self.blamed[0])], None
-
-    @cached_property
-    def suspects(self) -> list[Cell]:
-        """The student's cells that may have made a test fail. All cells have run before the first test."""
-        return _suspects(self.student.met)
 
     def _run(self, cell: NotebookNode) -> Tested:
         self.in_process |= set(self.tested)
@@ -113,7 +103,7 @@ class Judge:
 
 
 class _CleanRun:
-    """The cells up to a test's answers in another kernel, without their effects."""
+    """The cells up to a test's answers in another kernel, without the effects of the student's own cells."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge, self.student, self.done = judge, judge.student, 0
@@ -132,64 +122,22 @@ class _CleanRun:
 
     def _run_up_to(self, number: int) -> None:
         """Run the cells up to a number that have not run yet."""
-        reserved = _reserved(self.student.met)
         for each in self.student.met[self.done :]:
             if each.number > number:
                 break
-            each = _without_effects(each, reserved)
+            each = _without_effects(each)
             if each.source.strip():
                 self.session.run(each)
             self.done += 1
 
 
-def _suspects(cells: list[Cell]) -> list[Cell]:
-    """Return the student's cells that may have an effect outside, or that give another meaning to an earlier name."""
-    reserved, known, suspects = _reserved(cells), set[str](), []
-    for each in cells:
-        names = set() if each.released else definitions(each.source).keys() - each.defines
-        if _without_effects(each, reserved) != each or names & known:
-            suspects.append(each)
-        known |= definitions(each.source).keys()
-    return suspects
-
-
-def _reserved(cells: list[Cell]) -> set[str]:
-    """Return the names that only answers, Python and libraries should have."""
-    answers = (each.source for each in cells if each.answers)
-    return RESERVED.union(*(re.findall(r"^(?:def|class) +(\w+)", source, re.M) for source in answers))
-
-
-def _without_effects(cell: Cell, reserved: set[str]) -> Cell:
-    """Return a cell without the statements that may change something outside it."""
-    statements = [] if cell.released else _statements(cell.source)
-    kept = [each for each in statements if (_defines(each, reserved) if cell.own else not _is_for_an_effect(each))]
-    return cell if kept == statements else replace(cell, source="\n".join(map(ast.unparse, kept)))
-
-
-def _is_for_an_effect(statement: ast.stmt) -> bool:
-    """Whether a statement is a call, or changes a part of something."""
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    parts = any(isinstance(each, (ast.Attribute, ast.Subscript)) for each in targets)
-    return isinstance(statement, (ast.Expr, ast.Delete)) or parts
-
-
-def _statements(source: str) -> list[ast.stmt]:
-    """Return the statements of a cell without its lines for IPython and its texts; none if the cell is not Python."""
-    tree = parsed(source)  # a line for IPython becomes a `pass`
-    return [] if tree is None else [each for each in tree.body if not _does_nothing(each)]
-
-
-def _does_nothing(statement: ast.stmt) -> bool:
-    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return is_text or isinstance(statement, ast.Pass)
-
-
-def _defines(statement: ast.stmt, reserved: set[str]) -> bool:
-    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        calls = any(isinstance(part, ast.Call) for part in ast.walk(statement))
-        return not calls and all(isinstance(each, ast.Name) and each.id not in reserved for each in targets)
-    return isinstance(statement, DEFINITIONS)
+def _without_effects(cell: Cell) -> Cell:
+    """Return a cell of the student's own with its definitions and imports alone, and any other cell as it is."""
+    if not cell.own:
+        return cell
+    tree = parsed(cell.source)
+    kept = [each for each in tree.body if isinstance(each, DEFINITIONS)] if tree else []
+    return replace(cell, source="\n".join(map(ast.unparse, kept)))
 
 
 def _message_about(cells: list[Cell]) -> str:

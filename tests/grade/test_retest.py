@@ -27,7 +27,7 @@ def graded(name: str, exercise: str, before: str, own: list[str], changed: Any =
 
 
 NAMED = [  # assignment, exercise, the student's own cells, the beginning of the reason
-    ("3_encoder", "FeedForward", ["print(1)", "def helper(): pass", DEEP],
+    ("3_encoder", "FeedForward", ["print(1)", DEEP],
      "One of the cells that begin with `print(1)`, `from torch import nn` changed Python, a library, or a name"),
     ("1_attention", "softmax", ["# a try\nnp = 3"],
      "The cell that begins with `# a try` changed Python, a library, or a name"),
@@ -59,44 +59,35 @@ def test_wrong_answer_gains_nothing() -> None:
     assert (done.state, done.why) == ("graded", "")
 
 
-# What a cell may keep although it is left out: its definitions, and the values that an answer's cell gives to names.
-KEPT = {
-    "a function below a call": ["print(0)\nnp = list = 3\ndef powers(x):\n    return np.exp(x)"],
-    "an import": ["np = 3\nfrom math import exp\nclass powers:\n    def __new__(cls, x):\n        return x * 0 + 1"],
-    "not Python at all": ["np = 3", "the scores, exponentiated", "def powers(x):\n    return x * 0 + 1"],
-}
-
-
-@pytest.mark.parametrize("case", KEPT)
-def test_definitions_stay(case: str) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [
+        ["print(0)\nnp = list = 3\ndef powers(x):\n    return np.exp(x)"],
+        ["np = 3\nfrom math import exp\nclass powers:\n    def __new__(cls, x):\n        return x * 0 + 1"],
+        ["np = 3", "the scores, exponentiated", "def powers(x):\n    return x * 0 + 1"],
+    ],
+    ids=["a function below a call", "an import", "not Python at all"],
+)
+def test_definitions_stay(own: list[str]) -> None:
     """Does an answer find what the student's own cells define, if other lines of these cells are left out?"""
 
     def use(notebook: nbformat.NotebookNode) -> None:
         cell = answer(notebook, "softmax")
         right = cell.source.replace("def softmax(", "def right(")
-        used = "def softmax(scores, axis=-1):\n    powers(scores)\n    return factor * right(scores, axis)"
-        lines = "factor = float('1')\nfor each in (1, 1):\n    factor *= each"
-        cell.source = f"np.seterr(all='raise')\n{lines}\n{right}\n\n\n{used}"
+        cell.source = f"{right}\n\n\ndef softmax(scores, axis=-1):\n    powers(scores)\n    return right(scores, axis)"
 
-    done = graded("1_attention", "softmax", "softmax", KEPT[case], use)
+    done = graded("1_attention", "softmax", "softmax", own, use)
     assert done.checks and all(check.passed for check in done.checks), done.checks
     assert "np = " in done.why or "print(0)" in done.why
 
 
-# What a cell may leave behind. The test below runs each code in a cell of its own, and at the start of an answer's cell.
-LEFT = {
-    "no memory": "def largest(*_, **__):\n    raise MemoryError\nnp._core._methods.umr_maximum = largest",
-    "no threads": (
-        "def largest(*_, **__):\n    raise RuntimeError('can\\'t start new thread')\n"
-        "np._core._methods.umr_maximum = largest"
-    ),
+# What a cell may leave behind. The sandbox undoes this before each call.
+UNDONE = {
     "output": "import sys\nsys.stdout = sys.stderr = None",
     "depth": "import sys\nsys.setrecursionlimit(90)",
     "built-in functions": "import builtins\nbuiltins.sum = builtins.print = builtins.__build_class__ = None",
-    "a function of NumPy": "np.asarray = None",
     "errors of NumPy": "np.seterr(all='raise')",
     "warnings": "import warnings\nwarnings.simplefilter('error')",
-    "a trace": "import sys\ndef trace(*_):\n    raise OSError\nsys.settrace(trace)",
     "an audit hook": "import sys\ndef hook(event, _):\n    if event == 'open':\n        raise OSError\nsys.addaudithook(hook)",
     "an alarm": "import signal\nsignal.alarm(1)",
     "threads": (
@@ -104,34 +95,41 @@ LEFT = {
         "for _ in range(3):\n    threading.Thread(target=turn, daemon=True).start()"
     ),
     "another folder": "import os\nos.chdir('/')",
-}
-LEFT_IN_TORCH = {
-    "an end at each call of a module": "import os\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)",
     "a default type": "torch.set_default_dtype(torch.float64)",
+    "many threads": "torch.set_num_threads(4)\n(torch.ones(900, 900) @ torch.ones(900, 900)).sum()",
+    "training": "layer = torch.nn.Linear(50, 50)\nfor _ in range(9):\n    layer(torch.ones(99, 50)).sum().backward()",
+}
+# Only another kernel helps against this.
+STAYS = {
+    "no memory": "def largest(*_, **__):\n    raise MemoryError\nnp._core._methods.umr_maximum = largest",
+    "no threads": (
+        "def largest(*_, **__):\n    raise RuntimeError('can\\'t start new thread')\n"
+        "np._core._methods.umr_maximum = largest"
+    ),
+    "a function of NumPy": "np.asarray = None",
+    "a trace": "import sys\ndef trace(*_):\n    raise OSError\nsys.settrace(trace)",
+    "an end at each call of a module": "import os\ntorch.nn.Module._compiled_call_impl = lambda *_, **__: os._exit(0)",
     "a default device": "torch.set_default_device('meta')",
     "no gradients": "torch.set_grad_enabled(False)",
     "inference": "mode = torch.inference_mode()\nmode.__enter__()",
-    "many threads": "torch.set_num_threads(4)\n(torch.ones(900, 900) @ torch.ones(900, 900)).sum()",
-    "training": "layer = torch.nn.Linear(50, 50)\nfor _ in range(9):\n    layer(torch.ones(99, 50)).sum().backward()",
     "a layer": "torch.nn.Linear.forward = None",
     "hooks": "hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: 1 / 0, lambda x: x)\nhooks.__enter__()",
     "a hook of all layers": "torch.nn.modules.module.register_module_forward_hook(lambda *_: 1 / 0)",
 }
 
 
-@pytest.mark.parametrize("left", [*LEFT, *LEFT_IN_TORCH])
-@pytest.mark.parametrize("place", ["a cell", "the answer's cell"])
-@pytest.mark.few(14)
-def test_right_answer_keeps_its_points_whatever_cells_leave_behind(left: str, place: str) -> None:
-    """Does a right answer keep its points if a cell, or its own cell, changes the state of Python or a library?"""
-    name, exercise = ("1_attention", "softmax") if left in LEFT else ("3_encoder", "FeedForward")
-    code = LEFT[left] if left in LEFT else f"import torch\n{LEFT_IN_TORCH[left]}"
+@pytest.mark.parametrize("left", [*UNDONE, *STAYS])
+def test_right_answer_keeps_its_points_whatever_cells_leave_behind(left: str) -> None:
+    """Does a right answer keep its points if its own cell, or an own cell, changes the state of Python or a library?"""
+    code = (UNDONE | STAYS)[left]
+    name, exercise = ("3_encoder", "FeedForward") if "torch" in code else ("1_attention", "softmax")
+    code = f"import torch\n{code}" if "torch" in code else code
 
     def change(notebook: nbformat.NotebookNode) -> None:
         cell = answer(notebook, exercise)
-        cell.source = f"{code}\n{cell.source}" if place == "the answer's cell" else cell.source
+        cell.source = f"{code}\n{cell.source}" if left in UNDONE else cell.source
 
-    done = graded(name, exercise, exercise, [code] if place == "a cell" else [], change)
+    done = graded(name, exercise, exercise, [] if left in UNDONE else [code], change)
     assert done.checks and all(check.passed for check in done.checks), done.checks
 
 
