@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 import sample_class
-from conftest import GradedClass
 
 from autograder.course.course import Course
-from autograder.grade.grade import grade, load_assignment
+from autograder.grade.grade import load_assignment
 from autograder.sandbox.host.bubblewrap import lives
 
 STUDENTS = ("ada", "goran", "ivan", "jana", "pia", "rosa")
@@ -118,18 +116,3 @@ def test_grade_stops_at_ctrl_c(uninterrupted: Course, tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert start_grading(course).wait(timeout=300) == 0
     assert outcomes(course) == outcomes(uninterrupted)
-
-
-def test_grade_killed_before_recording_records_when_run_again(graded_class: GradedClass, tmp_path: Path) -> None:
-    """Do computed points reach the gradebook if the grader was killed before recording them?"""
-    course, assignment = Course(shutil.copytree(graded_class.course.root, tmp_path / "course")), graded_class.assignment
-    before = outcomes(course)
-    result = course.load_result("goran", assignment.name)
-    assert result is not None
-    result.recorded = False
-    course.save_result(result)
-    with course.gradebook() as gradebook:
-        gradebook.remove_submission(assignment.name, "goran")
-    assert "goran" not in course.scores(assignment)
-    grade(course, assignment)
-    assert outcomes(course) == before

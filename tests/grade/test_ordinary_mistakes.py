@@ -36,16 +36,6 @@ def test_a_question_says_in_words_where_a_text_was_found(
     assert WHERE[after] in question
 
 
-def test_a_receipt_names_released_texts_in_words(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Is a receipt free of ids of released texts, after words were added or a cell was merged?"""
-    texts = [cell for cell in perfect.cells if cell.get("id", "").startswith("text_") and cell.cell_type == "markdown"]
-    for count, cell in enumerate(texts):
-        cell.source = f"{cell.source}\n\n{ANSWER}" if count % 2 else cell.source[:-1] + f", and {ANSWER}"
-    receipt = "\n".join(repaired(perfect, assignment).receipt)
-    assert 'merged with the text "1 Softmax"' in receipt and 'added to the text "2 Attention"' in receipt
-    assert "text_" not in receipt
-
-
 def test_a_cell_that_fails_costs_what_it_defines(assignment: Assignment, perfect: NotebookNode) -> None:
     """If a cell fails before it defines an answer, do later cells run, and is a person asked about the answer?"""
     cell = answer(perfect, "attention")
