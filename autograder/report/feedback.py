@@ -3,13 +3,7 @@
 import contextlib
 import hashlib
 import json
-import multiprocessing
-import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +26,6 @@ from autograder.report.page import page_template, plain_number
 from autograder.report.report import is_unwritten, maximum_of, questions_of
 from autograder.report.safe_html import cleaned_code, cleaned_markdown, code_colours
 
-PAGES_OF_A_PROCESS = 25  # fewest pages for each process, because a process takes about two seconds to start
 HIDDEN = "# This test is hidden. Points and diagnosis are above."
 COLOURED, ALL_COLOURED = 4_000, 40_000  # most characters in colour, in a cell and in a page; ours have 2,900 and 20,000
 OF_EXCHANGE = ("timestamp.txt", "submission_secret.txt")  # files next to a page that "nbgrader release_feedback" reads
@@ -182,7 +175,6 @@ def write_feedback(
     results: list[Result],
     progress: Progress = lambda *_: None,
     show_hidden: bool = False,
-    workers: int | None = None,
 ) -> list[Path]:
     """Write a page for every submission that has a score. A page is written only if something in it changed.
 
@@ -192,8 +184,6 @@ def write_feedback(
         results: The submissions to write pages for.
         progress: Called as the work goes on.
         show_hidden: Whether students see the source of the hidden tests.
-        workers: How many processes write pages; by default one for each processor. For a small class, only this process
-            writes.
 
     Returns:
         The pages, feedback/STUDENT/ASSIGNMENT/NOTEBOOK.html.
@@ -202,63 +192,48 @@ def write_feedback(
     with course.reading() as db:
         grades, comments = all_grades(db, assignment.name), all_comments(db, assignment.name)
         late = lateness(db, assignment.name)
-    writer = _Writer(course, assignment, show_hidden, read_requests(course.root))
-    of_each = [
-        (r, *(table.get(r.student, none) for table, none in ((grades, {}), (comments, {}), (late, Lateness()))))
-        for r in scored
-    ]
-    workers = min(workers or os.cpu_count() or 1, len(scored) // PAGES_OF_A_PROCESS)
-    pages = []
-    with ExitStack() as stack:
-        mapped = map
-        if workers > 1:
-            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("forkserver"))
-            stack.callback(pool.shutdown, cancel_futures=True)
-            mapped = partial(pool.map, chunksize=4)
-        for done, page in enumerate(mapped(writer.write, of_each), 1):
-            pages.append(page)
-            progress("feedback", done, len(scored))
+    requests, pages = read_requests(course.root), []
+    for result in scored:
+        student = result.student
+        own_grades, own_comments = grades.get(student, {}), comments.get(student, {})
+        facts = facts_of(result, own_grades, own_comments, late.get(student, Lateness()), assignment)
+        for part in facts["parts"]:
+            part["ask"] = course.settings.link_to_ask(student, assignment.name, part["name"])
+        own = [request for request in requests if request.is_by(student, assignment.name)]
+        facts["asked"] = [_asked(request, facts["parts"], own_grades, assignment) for request in own]
+        pages.append(_write_page(course, assignment, facts, own_grades, own_comments, show_hidden))
+        progress("feedback", len(pages), len(scored))
     return pages
 
 
-@dataclass
-class _Writer:
-    """Writes pages of feedback."""
-
-    course: Course
-    assignment: Assignment
-    show_hidden: bool
-    requests: list[Request]
-
-    def write(self, of_one: tuple[Result, dict[str, Grade], dict[str, str | None], Lateness]) -> Path:
-        """Write the page of one student if it changed."""
-        result, grades, comments, late = of_one
-        assignment = self.assignment
-        text = self.course.autograded_path(result.student, assignment).read_text(encoding="utf-8")
-        facts = facts_of(result, grades, comments, late, assignment)
-        for part in facts["parts"]:
-            part["ask"] = self.course.settings.link_to_ask(result.student, assignment.name, part["name"])
-        own = [request for request in self.requests if request.is_by(result.student, assignment.name)]
-        facts["asked"] = [_asked(request, facts["parts"], grades, assignment) for request in own]
-        page = self.course.feedback_page(result.student, assignment)
-        book = self.course.settings.address_of_book or catalogue.address_of_book()
-        content = json.dumps(
-            [text, facts, book, self.show_hidden, sorted((n, float(g.score), g.waits) for n, g in grades.items())]
-        )
-        stamp = hashlib.sha256(content.encode()).hexdigest()
-        if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
-            try:
-                cells = cells_of(nbformat.reads(text, 4), assignment, grades, comments, self.show_hidden)
-            except Exception as error:  # a library may fail on a student's text; the other pages go on
-                message = f"The notebook itself cannot be shown: {type(error).__name__}."
-                cells = [dict(id="", html=message, folded="", points="", comment=None, outputs=[])]
-            html = page_template("feedback.html.j2").render(
-                **facts, cells=cells, book=book, colours=Markup(code_colours())
-            )
-            html = html.replace(catalogue.address_of_book(), book)  # given cells and messages contain the address
-            write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
-        for name in OF_EXCHANGE:
-            with contextlib.suppress(Unreadable):  # the submission may not have come through the exchange
-                submission = self.course.submission_folder(result.student, assignment.name)
-                write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
-        return page
+def _write_page(
+    course: Course,
+    assignment: Assignment,
+    facts: dict[str, Any],
+    grades: dict[str, Grade],
+    comments: dict[str, str | None],
+    show_hidden: bool,
+) -> Path:
+    """Write the page of one student if it changed."""
+    student = facts["student"]
+    text = course.autograded_path(student, assignment).read_text(encoding="utf-8")
+    page = course.feedback_page(student, assignment)
+    book = course.settings.address_of_book or catalogue.address_of_book()
+    content = json.dumps(
+        [text, facts, book, show_hidden, sorted((n, float(g.score), g.waits) for n, g in grades.items())]
+    )
+    stamp = hashlib.sha256(content.encode()).hexdigest()
+    if not (page.exists() and f"<!-- {stamp} -->" in page.read_text(encoding="utf-8")[-200:]):
+        try:
+            cells = cells_of(nbformat.reads(text, 4), assignment, grades, comments, show_hidden)
+        except Exception as error:  # a library may fail on a student's text; the other pages go on
+            message = f"The notebook itself cannot be shown: {type(error).__name__}."
+            cells = [dict(id="", html=message, folded="", points="", comment=None, outputs=[])]
+        html = page_template("feedback.html.j2").render(**facts, cells=cells, book=book, colours=Markup(code_colours()))
+        html = html.replace(catalogue.address_of_book(), book)  # given cells and messages contain the address
+        write_atomically(page, f"{html}\n<!-- {stamp} -->\n")
+    for name in OF_EXCHANGE:
+        with contextlib.suppress(Unreadable):  # the submission may not have come through the exchange
+            submission = course.submission_folder(student, assignment.name)
+            write_atomically(page.with_name(name), read_plain_file(submission / name, 10_000))
+    return page

@@ -1,7 +1,6 @@
 """Is a record nbgrader's own, complete after a kill, and the same from every process?"""
 
 import contextlib
-import shutil
 import sqlite3
 import sys
 import warnings
@@ -25,7 +24,6 @@ from autograder.course.course import Assignment, Course
 from autograder.course.gradebook import COURSE_ID, GradebookError, explanation, read_url
 from autograder.course.recording import opened
 from autograder.files import write_atomically
-from autograder.report import feedback
 
 STUDENTS = ("early", "late", "much_too_late", "extended", "corrected", "untimed")
 DUE = "2026-03-01 12:00:00 UTC"
@@ -319,19 +317,3 @@ def test_command_says_that_no_server_answers(
     assert ended.value.code == 1
     assert "Does the server run" in said or "cannot be loaded" in said
     assert "s3cret" not in said and "s3cret" not in str(CliRunner().invoke(cli.app, arguments).exception)
-
-
-@pytest.mark.deep
-def test_feedback_by_processes_is_the_same(
-    assignment: Assignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Do one process and two write equal pages, to the byte and in the same order?"""
-    course = make_course(tmp_path, assignment)
-    record_first(course, assignment, Course.record, 0)
-    monkeypatch.setattr(feedback, "PAGES_OF_A_PROCESS", 1)
-    made = []
-    for workers in (1, 2):
-        pages = feedback.write_feedback(course, assignment, course.load_results(assignment.name), workers=workers)
-        made.append([(page, page.read_bytes()) for page in pages])
-        shutil.rmtree(course.root / "feedback")
-    assert made[0] == made[1] and len(made[0]) == len(STUDENTS)
