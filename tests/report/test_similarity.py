@@ -35,13 +35,11 @@ def forms_of(name: str) -> dict[str, list[str]]:
             source = textwrap.dedent(inspect.getsource(answer))
             if not source.startswith(("def ", "class ")):
                 continue  # a line of a table
-            lines = source.splitlines()
-            for node in ast.walk(ast.parse(source)):
+            tree = ast.parse(source)
+            for node in ast.walk(tree):
                 if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
-                    lines[node.body[0].lineno - 1 : node.body[0].end_lineno] = [""] * (
-                        node.body[0].end_lineno - node.body[0].lineno + 1
-                    )
-            body = "\n".join(line for line in lines if line.strip() and line.strip() not in given)
+                    del node.body[0]
+            body = "\n".join(line for line in ast.unparse(tree).splitlines() if line.strip() not in given)
             if body and body not in forms.setdefault(exercise, []):  # a factory's answers appear once
                 forms[exercise].append(body)
     return forms
