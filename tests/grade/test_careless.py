@@ -308,43 +308,15 @@ def ask_evaluation(*_):
 """
 
 
-def evaluate_nothing(notebook: NotebookNode) -> None:
-    """Leave the model unchanged, because the function does nothing."""
-    rewrite(notebook, "evaluate", "return None")
+BLOCK = ("activations", "block", "gradients", "loss", "tokens")  # what is asked of a repaired block
 
 
-def refuse_all(notebook: NotebookNode) -> None:
-    """Always raise the error that the checks of edge cases expect."""
-    cell = answer(notebook, "PatchEmbedding")
-    cell.source = "class PatchEmbedding(nn.Module):\n    def __init__(self, **sizes):\n        raise ValueError('no')"
-
-
-def name_the_results(notebook: NotebookNode) -> None:
-    """Return a new dict instead of an array."""
-    rewrite(
-        notebook, "softmax" if any(c.id == "softmax" for c in notebook.cells) else "matmul", "return {'product': 1.0}"
-    )
-
-
-# Assignment, the trick, and the checks that fail; a name with * means all names with this beginning.
-TRIED: list[tuple[str, Callable[[NotebookNode], None], set[str]]] = [
-    ("1_attention", name_the_results, {"softmax*"}),
-    ("2_multihead", name_the_results, {"matmul_values"}),
-    ("3_encoder", redefine_the_broken_block, {"repair*"}),
-    ("4_vit", redefine_the_measures, {"evaluate_unchanged"}),
-    ("4_vit", evaluate_nothing, {"evaluate*"}),
-    ("4_vit", refuse_all, {"PatchEmbedding*"}),
-]
-
-
-SOON = ("1_attention", "2_multihead")  # assignments with the fastest submissions
-
-
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("name", "tried", "fails"),
     [
-        pytest.param(*row, id=f"{row[0]}-{row[1].__name__}", marks=() if row[0] in SOON else pytest.mark.deep)
-        for row in TRIED
+        ("3_encoder", redefine_the_broken_block, {f"repair_{what}" for what in BLOCK}),
+        ("4_vit", redefine_the_measures, {"evaluate_unchanged"}),
     ],
 )
 def test_what_is_tried_gets_its_fair_points(name: str, tried: Callable[[NotebookNode], None], fails: set[str]) -> None:
@@ -353,7 +325,7 @@ def test_what_is_tried_gets_its_fair_points(name: str, tried: Callable[[Notebook
     work = fill_in(assignment.release, assignment.instructor, bonus=True)
     tried(work)
     done = execute(repaired(work, assignment).notebook, 7, Limits(call_seconds=3.0))
-    failed = {check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")}
-    all_of = {check.name for check in done.checks for each in fails if check.name.startswith(each.rstrip("*"))}
-    assert failed == {name for name in all_of if name in fails or any(each.endswith("*") for each in fails)}
+    assert {
+        check.name for check in done.checks if not check.passed and not check.name.startswith("checkpoint_")
+    } == fails
     assert done.state == "graded"
