@@ -6,7 +6,6 @@ as given, and the student's if it was released to be filled in.
 
 import ast
 import re
-import textwrap
 from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from autograder.recognition import (
 
 CODE = ast.FunctionDef, ast.ClassDef  # statements that define an answer
 MAX_RECEIPT = 200  # entries
-MAX_ASKED = 5  # cells that are the rest of a function, and names that a question lists
+MAX_ASKED = 5  # names that a question lists
 LONG = 40  # characters; a longer released text is recognised inside another text
 EARLIER = "The notebook is from an earlier release; its locked cells were replaced by those of the present release."
 # The beginning of a tag, a link, an image or a link's address in Markdown
@@ -126,7 +125,6 @@ class _Work:
         self.unwritten = self.code.keys() - {name for names in self.defined for name in names if names[name]}
         self._find_code()
         self._find_renamed()
-        self._ask_about_rests()
         self._find_texts()
         self._find_ours()
 
@@ -197,15 +195,6 @@ class _Work:
                 self.questions.append(f"{instead}. Is the answer under another name?")
             if left := [index for index in own if index not in self.place_of]:
                 self.place_of[left[-1]] = self.code[name]
-
-    def _ask_about_rests(self) -> None:
-        """Ask about cells that are the rest of a function: its beginning is in another cell."""
-        code = [cell.source for cell, mine in zip(self.cells, self.mine) if mine and cell.kind == "code"]
-        for source in list(filter(_is_rest, code))[:MAX_ASKED]:
-            first = " ".join(source.strip().splitlines()[0].split())[:60]
-            self.questions.append(
-                f'A cell begins in the middle of a function ("{first}"). To which answer does it belong?'
-            )
 
     def _find_texts(self) -> None:
         """Find the written answers by their ids."""
@@ -304,20 +293,6 @@ class _Work:
         for answer in sorted(self.unwritten & set(re.findall(r"\w+", blank.source) if is_test(full) else ())):
             self.questions.append(f"{answer} is not written, and {name} was changed. Is the answer under another name?")
         return [Item(_own_cell(cell, self.receipt), after=place - 1), item]
-
-
-def _is_rest(source: str) -> bool:
-    """Whether a cell is indented, and is no Python by itself or defines methods: IPython ignores such an indentation."""
-    if not source.strip("\n")[:1].isspace():
-        return False
-    tree = parsed(textwrap.dedent(source))
-    if tree is None:
-        return True
-    try:
-        compile(tree, "", "exec")  # refuses a return outside a function
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return True
-    return any(isinstance(each, CODE) for each in tree.body)
 
 
 def _key(text: str) -> str:

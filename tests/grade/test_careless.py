@@ -95,13 +95,6 @@ def name_of_another_answer(notebook: NotebookNode) -> None:
     change(notebook, "self_attention", "def self_attention(", "def softmax(")
 
 
-def split_in_two(notebook: NotebookNode) -> None:
-    """Split an answer's cell in the middle of the function."""
-    cell = answer(notebook, "softmax")
-    cell.source, middle, rest = cell.source.partition("    exponentials = ")
-    add_cell(notebook, middle + rest, "softmax")
-
-
 HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the exercises that lose points, the question
     import_in_the_set_up: (set(), ""),
     breakpoints: (set(), ""),
@@ -111,7 +104,6 @@ HABITS: dict[Callable[[NotebookNode], None], tuple[set[str], str]] = {  # the ex
     own_name_in_the_test: ({"softmax"}, "softmax is not written, and test_softmax was changed"),
     misspelt: ({"self_attention"}, "The cell of self_attention defines selfattention, but not self_attention."),
     name_of_another_answer: ({"self_attention"}, "The cell of self_attention defines softmax, but not self_attention."),
-    split_in_two: ({"softmax"}, 'A cell begins in the middle of a function ("exponentials = '),
     one_more_result: (
         {"attention", "attention_backward"},
         "attention_backward calls attention with more, an argument of its own",
