@@ -14,6 +14,7 @@ from test_report import put_in_gradebook, result
 
 from autograder.course.course import Course
 from autograder.grade.grade import load_assignment
+from autograder.judge import catalogue
 from autograder.report.feedback import write_feedback
 from autograder.report.safe_html import ATTRIBUTES, TAGS, cleaned_markdown
 
@@ -83,11 +84,19 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_page_begins_with_the_verdict(page: Path) -> None:
-    """Does a student first read the points, the answers that wait, and the cost of each mistake?"""
+    """Does a student first read the points, of each part too, the cost of each mistake with its question, and the repairs?"""
     soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
     verdict = " ".join(soup.select_one(".verdict").get_text(" ").split())
     assert verdict.startswith("13.5 of 20 points; 3 wait for manual grading. M6 cost 1; M6 and M8 cost 1.")
-    assert "graded after repair" in verdict and "cell 3 was put back" in soup.get_text()
+    assert "graded after repair" in verdict
+    text, right = " ".join(soup.main.get_text(" ").split()), ", 1 of 1: right "
+    assert f"softmax 2 of 3 values{right}axis{right}extreme, 0 of 1: softmax_extreme: off by" in text
+    m6, m8 = (f"{name}: {catalogue.TITLES[name]}" for name in ("M6", "M8"))
+    assert f"attention 2 of 4 weights, 0 of 1: {m6} output, 0 of 1: {m6}; {m8} axes{right}mask{right}" in text
+    assert (
+        f"The named mistakes {m6} {catalogue.QUESTIONS['M6']}" in text and f"{m8} {catalogue.QUESTIONS['M8']}" in text
+    )
+    assert "did not change. cell 3 was put back" in text
     assert {place["href"] for place in soup.select(".verdict a")} <= {
         f"#{place['id']}" for place in soup.select("[id]")
     }
