@@ -1,6 +1,5 @@
 """Does the page of a course show every student across assignments, and is course.toml read correctly?"""
 
-import io
 import json
 import re
 from datetime import datetime
@@ -9,14 +8,12 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from golden.said import said
-from rich.console import Console
 from test_cli import run
 from test_report import put_in_gradebook, result, texts_of
 
 from autograder.course.course import Assignment, Course, Result
 from autograder.grade.grade import load_assignment
 from autograder.report.course_page import Graded, course_table, write_course_page
-from autograder.report.tables import scores_table_of
 from autograder.settings import read_settings
 
 SCRIPT = "<img src=x onerror=alert(1)>"  # a name that no browser may execute
@@ -97,17 +94,6 @@ def test_report_of_all_is_json_for_scripts(graded: tuple[Course, Graded]) -> Non
     said = json.loads(done.stdout)
     assert list(said["reports"]) == ["1_attention", "2_multihead"] and Path(said["course"]).name == "index.html"
     assert said["students"] == course_table(*graded)
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_scores_fit_into_80_columns(graded: tuple[Course, Graded], place: int) -> None:
-    """Is the table of scores complete in 80 columns, with the lost points, where and why?"""
-    page = Console(width=80, record=True, file=io.StringIO())
-    page.print(scores_table_of(graded[0], *graded[1][place]))
-    text = page.export_text()
-    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
-    (line,) = [line for line in text.splitlines() if " goran " in line]
-    assert "graded" in line and "(M6)" in line
 
 
 def test_paths_are_not_broken_over_lines(graded: tuple[Course, Graded]) -> None:
