@@ -16,6 +16,7 @@ from making import (
     FOURTH,
     IN_TORCH,
     NO_SCORE,
+    NOTHING,
     SECOND,
     THIRD,
     Attack,
@@ -28,8 +29,6 @@ from sample_class import own_weights, saved, strip_cells
 
 from autograder.cells import is_solution
 from autograder.checks.vit.checkpoint import RECORD
-
-# --------------------------------------------------------------------------------------------------------------
 
 POINTS = Group("Points for nothing")
 
@@ -71,8 +70,6 @@ def edits_the_tests(place: Place) -> None:
     place.submit(made)
 
 
-# --------------------------------------------------------------------------------------------------------------
-
 REPLIES = Group("Replies to the grader")
 REPLIES.coded("agent-odd-replies", EVERYTHING)
 REPLIES.coded("replies-for-later", EVERYTHING)
@@ -84,7 +81,6 @@ CANDIDATES = Group("Misuse of the functions that a test gets")
 CANDIDATES.coded("test-of-the-name", "test_attention", on=FIFTH)
 CANDIDATES.coded("test-asks-oddly", on=FIFTH)
 
-# --------------------------------------------------------------------------------------------------------------
 
 MODULES = Group("Modules, tensors and weights")
 MODULES.coded("torch-patched", EVERYTHING, on=IN_TORCH)
@@ -126,8 +122,6 @@ def weights_huge(place: Place) -> None:
     submit_weights(place, {name: torch.full_like(value, 3e38) for name, value in state.items()})
 
 
-# --------------------------------------------------------------------------------------------------------------
-
 LEAKS = Group("Leaks")
 LEAKS.coded("searches-files")
 LEAKS.coded("searches-memory")
@@ -136,7 +130,6 @@ LEAKS.coded("sockets")
 LEAKS.coded("other-processes")
 LEAKS.coded("escapes")
 
-# --------------------------------------------------------------------------------------------------------------
 
 RESOURCES = Group("Time, memory, processes")
 RESOURCES.coded("endless-loop", "softmax", "timed out", on=FIRST)
@@ -162,8 +155,6 @@ def many_cells(place: Place) -> None:
     """Adds ten thousand cells before the answers."""
     submit_with(place, (f"x = {number}" for number in range(10_000)))
 
-
-# --------------------------------------------------------------------------------------------------------------
 
 ENDS = Group("Ends, messages, odd values")
 ENDS.coded("ends-in-answers", "softmax self_attention attention_backward", "crashed", on=FIRST)
@@ -202,8 +193,6 @@ def debugs(place: Place) -> None:
             cell.source = re.sub(r"(?m)^( +)(### BEGIN SOLUTION)$", r"\1note()\n\1\2", cell.source)
     place.submit(made)
 
-
-# --------------------------------------------------------------------------------------------------------------
 
 FILES = Group("Files and words")
 
@@ -365,7 +354,6 @@ def slow_words(place: Place) -> None:
 
 FILES.coded("active-outputs")
 
-# --------------------------------------------------------------------------------------------------------------
 
 STUDENTS = (  # the last four cannot be names of students: special files are made from them
     ("option", "looks like an option of a command", "-rf"),
@@ -385,9 +373,9 @@ STUDENTS = (  # the last four cannot be names of students: special files are mad
 NAMES = Group("Names")
 for index, (name, what, student) in enumerate(STUDENTS):
     tries, impossible = f"Submits the answers; the student's name {what}.", index >= len(STUDENTS) - 4
-    costs, states = (NO_SCORE, "unreadable") if impossible else ("", "graded")
-    submit_answers = lambda place: place.submit(place.solved())
-    NAMES.attacks.append(Attack(f"name-{name}", tries, submit_answers, costs, states, student))
+    costs, states = (NO_SCORE, "unreadable") if impossible else (NOTHING, "graded")
+    make = lambda place: place.submit(place.solved())
+    NAMES.attacks.append(Attack(f"name-{name}", tries, make, costs, states, student))
 
 GROUPS = (POINTS, REPLIES, CANDIDATES, MODULES, LEAKS, RESOURCES, ENDS, FILES, NAMES)
 ATTACKS = [attack for group in GROUPS for attack in group.attacks]

@@ -130,9 +130,6 @@ class NotebookShell(InteractiveShell):
         """Run each cell within an event loop, as Jupyter does. A cell that another cell runs is in the loop already."""
         return asyncio._get_running_loop() is None or super().should_run_async(raw_cell, **how)
 
-    def init_virtualenv(self) -> None:
-        """Do not look for another virtual environment."""
-
     def enable_gui(self, gui: object = None) -> None:
         """Do nothing: figures are shown as pictures."""
 
