@@ -21,6 +21,7 @@ from autograder.imports import ROOT
 
 ASSIGNMENT = "1_attention"
 SIGN_IN = "<!DOCTYPE html><title>Sign in to continue</title>"  # a page instead of a notebook
+# solutions.training.recipe.train gave them with Settings(epochs=4) on load_digits(); each number has 16 bits.
 OWN_WEIGHTS = ROOT / "tests" / "own_vit.pt"
 
 
@@ -301,23 +302,6 @@ def saved(value: object) -> bytes:
     file = io.BytesIO()
     torch.save(value, file)
     return file.getvalue()
-
-
-def train_own_weights() -> None:
-    """Train a ViT for half a minute on the stand-in for MNIST, and store its weights in OWN_WEIGHTS, with 16 bits each.
-
-    The repository holds that file. Only this command makes it again:
-    PYTHONPATH=tests .venv/bin/python -c "from sample_class import train_own_weights; train_own_weights()"
-    """
-    import torch
-
-    from solutions.training.data import load_digits
-    from solutions.training.recipe import train
-    from solutions.training.settings import Settings
-
-    data = load_digits()
-    *_, (model, _) = train(Settings(epochs=4), data.training, data.validation)
-    torch.save({name: value.half() for name, value in model.state_dict().items()}, OWN_WEIGHTS)
 
 
 def write_class(folder: Path, assignment: str = ASSIGNMENT) -> None:
