@@ -1,7 +1,7 @@
 """The description of an attack, and functions that make submissions."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,13 +152,6 @@ class Group:
             place.submit(made)
 
         self.attacks.append(Attack(name, tries.strip('"'), make, costs, states, on=on))
-
-
-def submit_with(place: Place, sources: Iterable[str]) -> None:
-    """Submit the answers, with own cells after the set-up."""
-    made = place.solved()
-    made.cells[2:2] = map(nbformat.v4.new_code_cell, sources)
-    place.submit(made)
 
 
 def submit_words(place: Place, text: str) -> None:

@@ -22,7 +22,6 @@ from making import (
     Attack,
     Group,
     Place,
-    submit_with,
     submit_words,
 )
 from sample_class import own_weights, saved, strip_cells
@@ -139,7 +138,9 @@ RESOURCES.coded("endless-loop-deaf", states="timed out")
 @RESOURCES.made(states="timed out")
 def sleeping_cells(place: Place) -> None:
     """Runs fifty cells that sleep."""
-    submit_with(place, ["import time\ntime.sleep(6)"] * 50)
+    made = place.solved()
+    made.cells[2:2] = [nbformat.v4.new_code_cell("import time\ntime.sleep(6)") for _ in range(50)]
+    place.submit(made)
 
 
 RESOURCES.coded("memory", states="graded or crashed")
@@ -150,10 +151,12 @@ RESOURCES.coded("fills-the-disk")
 RESOURCES.coded("long-outputs")
 
 
-@RESOURCES.made(states="graded after repair")
+@RESOURCES.made(states="needs a look")  # only the first 2,000 are read
 def many_cells(place: Place) -> None:
-    """Adds ten thousand cells before the answers."""
-    submit_with(place, (f"x = {number}" for number in range(10_000)))
+    """Adds ten thousand cells after the answers."""
+    made = place.solved()
+    made.cells += [nbformat.v4.new_code_cell(f"x = {number}") for number in range(10_000)]
+    place.submit(made)
 
 
 ENDS = Group("Ends, messages, odd values")
