@@ -15,7 +15,6 @@ from typing import Any
 from autograder.settings import YEARS
 
 NO_TIME = ("", "-")
-IN_ENGLISH = ("%A, %d %B %Y, %I:%M %p", "%A, %B %d, %Y, %I:%M %p", "%A, %d %B %Y, %H:%M")
 CLOCK = re.compile(r"(?<![\d.])(\d{1,2}) ?[:.h] ?(\d{2})(?::\d{2})?(?![\d.])")
 YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 
@@ -56,11 +55,6 @@ def read_moodle_time(text: str) -> datetime | None:
     text = " ".join(text.split())
     if text in NO_TIME:
         return None
-    for pattern in IN_ENGLISH:
-        try:
-            return datetime.strptime(text, pattern)
-        except ValueError:
-            pass
     if moment := _in_any_language(text):
         return moment
     raise ValueError(f"{text!r} is not a clear time")
@@ -143,7 +137,7 @@ def names_of(what: str) -> dict[str, set[int]]:
 
 def _locales() -> Iterator[Any]:
     """Yield babel's locale of each language."""
-    from babel import Locale, localedata  # imported here: only other languages than English need it
+    from babel import Locale, localedata  # imported here: only Moodle's times need it
 
     return (Locale.parse(language) for language in localedata.locale_identifiers() if "_" not in language)
 
