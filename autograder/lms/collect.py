@@ -9,7 +9,6 @@ worksheet gives a time of submission.
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -28,7 +27,6 @@ from autograder.lms.owners import Owners
 from autograder.progress import Progress
 
 MAX_LISTED = 20  # most files without a notebook that are listed for one student
-MAX_KEPT = 8  # most files that are kept for one question
 
 
 def collect(
@@ -235,7 +233,7 @@ class _Collector:
             each.older = True
         choice = self.wanted.choose([*before, *new, *claimed])
         taken = choice.taken
-        kept = [each for each in choice.contenders if each is not taken][: MAX_KEPT - 1]
+        kept = [each for each in choice.contenders if each is not taken]
         claim = next((claim for claim in claims if taken in claim.sorted_files.notebooks), None)
         is_stored = {each.identity for each in [taken, *kept]} == now
         try:
@@ -317,55 +315,40 @@ class _Collector:
         If a person must decide, put all contenders there.
         """
         choice = self.wanted.choose_file(group)
-        taken = choice.taken
+        taken, earlier = choice.taken, stored.files.get(name, [])
+        sender, member = claim.origin_of(taken)
+        before = self.ledger.files.get(student, {}).get(name, {})
+        why = choice.question or ("late" if sender.late else "")
         try:
-            line = self._take_file(student, name, taken, choice.contenders, claim, stored, source)
+            content = {name: taken.read()}
+            if len(content[name]) > MAX_FILE:
+                size, most = len(content[name]) / 2**20, MAX_FILE / 2**20
+                raise Unreadable(f"{printable(sender.file)} has {size:.1f} MiB; a {name} may have at most {most:.0f}")
+            folder, record = self._folder(student), record_of(sender, member, source, content[name])
+            for each in choice.contenders:
+                rival = each.read()
+                if rival not in content.values():
+                    content[stored_name(each, content)] = rival
+            if {each.digest for each in earlier} == {taken.digest, *(each.digest for each in choice.contenders)}:
+                outcome = "unchanged"
+            elif earlier and is_older(record, before):
+                outcome, why = "older attempt", choice.question or f"{before['file']}, collected before, is later"
+            else:
+                outcome = "collected"
+                self._keep_earlier(folder, student, {each.name for each in earlier})
+                for each, text in content.items():
+                    write_atomically(folder / each, text)
+            if outcome != "older attempt":
+                (folder / f"{name}.{REFUSED}").unlink(missing_ok=True)
+                self.ledger.refused.pop(f"{student}/{name}", None)
+                self.ledger.files.setdefault(student, {})[name] = record
+            self.lines.append(Line(outcome, student, taken.name, why))
         except (Unreadable, OSError) as error:
             self._refuse(student, taken.name, str(error), name)
-        else:
-            line.why = choice.question or line.why
-            self.lines.append(line)
         for each in group:
             if each is not taken:
                 outcome = NEEDS_A_LOOK if each in choice.contenders else "older attempt" if each.older else "left alone"
                 self.lines.append(Line(outcome, student, each.name, choice.reasons[each.name]))
-
-    def _take_file(
-        self,
-        student: str,
-        name: str,
-        taken: Candidate,
-        contenders: Iterable[Candidate],
-        claim: _Claim,
-        stored: SortedFiles,
-        source: str,
-    ) -> Line:
-        sender, member = claim.origin_of(taken)
-        data = taken.read()
-        if len(data) > MAX_FILE:
-            size, most = len(data) / 2**20, MAX_FILE / 2**20
-            raise Unreadable(f"{printable(sender.file)} has {size:.1f} MiB; a {name} may have at most {most:.0f}")
-        folder, earlier = self._folder(student), stored.files.get(name, [])
-        record = record_of(sender, member, source, data)
-        before = self.ledger.files.get(student, {}).get(name, {})
-        content = {name: data}
-        for each in contenders:
-            rival = each.read()
-            if rival not in content.values():
-                content[stored_name(each, content)] = rival
-        if {each.digest for each in earlier} == {taken.digest, *(each.digest for each in contenders)}:
-            outcome = "unchanged"
-        elif earlier and is_older(record, before):
-            return Line("older attempt", student, taken.name, f"{before['file']}, collected before, is later")
-        else:
-            outcome = "collected"
-            self._keep_earlier(folder, student, {each.name for each in earlier})
-            for each, text in content.items():
-                write_atomically(folder / each, text)
-        (folder / f"{name}.{REFUSED}").unlink(missing_ok=True)
-        self.ledger.refused.pop(f"{student}/{name}", None)
-        self.ledger.files.setdefault(student, {})[name] = record
-        return Line(outcome, student, taken.name, "late" if sender.late else "")
 
     def _keep_earlier(self, folder: Path, student: str, paths: set[str]) -> None:
         """Move files of a folder in submitted/ to earlier/STUDENT/ASSIGNMENT/NUMBER/, with the folders that hold them."""
