@@ -273,23 +273,21 @@ class Wanted:
         question = f"{len(rivals)} files of weights: {names}: which one counts? {short_name(taken.name)} was taken."
         return Choice(taken, choice.reasons, question, rivals, digest)
 
-    def describe(self, sorted_files: SortedFiles | None) -> list[str]:
+    def describe(self, sorted_files: SortedFiles) -> list[str]:
         """Describe the notebooks if there are several, and list the files if several may be the same requested file."""
-        if sorted_files is None:
-            return []
         notebooks = sorted_files.notebooks
         lines = [_Content(each, self).description() for each in notebooks] if len(notebooks) > 1 else []
         for name, group in sorted_files.files.items():
             lines += [f"{short_name(each.name)}: it may be {name}" for each in group if len(group) > 1]
         return lines
 
-    def decide(self, sorted_files: SortedFiles | None, name: str) -> dict[str, str]:
+    def decide(self, sorted_files: SortedFiles, name: str) -> dict[str, str]:
         """Return the decision for `choose` that a file counts: its name, and the digest of all candidates.
 
         Raises:
             ValueError: there is no such file, or it is the only one.
         """
-        groups = [sorted_files.notebooks, *sorted_files.files.values()] if sorted_files else []
+        groups = [sorted_files.notebooks, *sorted_files.files.values()]
         for group in groups:
             for each in group:
                 if name in (each.name, short_name(each.name)) and len(group) > 1:

@@ -286,8 +286,8 @@ class Course:
             names |= {entry.name for entry in os.scandir(submitted) if entry.is_symlink() or entry.is_dir()}
         return names
 
-    def find_files(self, student: str, assignment: Assignment) -> SortedFiles | None:
-        """Find which of a student's files may count; None if there is no folder of them.
+    def find_files(self, student: str, assignment: Assignment) -> SortedFiles:
+        """Find which of a student's files may count.
 
         Raises:
             Unreadable: the folder cannot be read.

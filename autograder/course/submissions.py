@@ -37,8 +37,8 @@ class Submission:
     files: dict[str, bytes | str] = field(default_factory=dict)
 
 
-def find(folder: Path, wanted: Wanted) -> SortedFiles | None:
-    """Find the files that may count in a submission's folder; None if there is no folder.
+def find(folder: Path, wanted: Wanted) -> SortedFiles:
+    """Find the files that may count in a submission's folder, which need not exist.
 
     Raises:
         Unreadable: the folder is a link, or cannot be read.
@@ -46,7 +46,7 @@ def find(folder: Path, wanted: Wanted) -> SortedFiles | None:
     if folder.is_symlink() or folder.parent.is_symlink():
         raise Unreadable("the folder of the submission is a link")
     if not folder.is_dir():
-        return None
+        return SortedFiles()
     members, refused = [], []
     for member in folder_members(folder):
         if member.path.endswith(REFUSED):
@@ -71,14 +71,10 @@ def read_submission(folder: Path, wanted: Wanted, decided: Decided) -> Submissio
         Unreadable: something was submitted, but no notebook, or only one that is too large.
     """
     sorted_files = find(folder, wanted)
-    if sorted_files is None:
-        return None
     if not sorted_files.notebooks:
         if (folder / REFUSED).is_file():
             raise Unreadable(_text(read_plain_file(folder / REFUSED)))
         files = [(each.name, NO_NOTEBOOK) for group in sorted_files.files.values() for each in group]
-        if (folder / f"{wanted.stem}.ipynb").is_dir():
-            raise Unreadable(f"{wanted.stem}.ipynb is a folder, not a file; no notebook was found in it")
         if sorted_files.others or files:
             raise Unreadable(nothing_found(sorted_files.others + files))
         return None

@@ -195,7 +195,7 @@ class _Collector:
     def _stored_files(self, student: str) -> SortedFiles:
         """Find the files in a student's folder. They were collected earlier, or a person put them there."""
         try:
-            return self.course.find_files(student, self.assignment) or SortedFiles()
+            return self.course.find_files(student, self.assignment)
         except Unreadable:  # there is a link instead of the folder; writing refuses it
             return SortedFiles()
 
