@@ -4,10 +4,7 @@ Grades and penalties are those of nbgrader's own preprocessors, which open the g
 write each cell in a transaction of its own. This module imports nbgrader; to read, use `gradebook`.
 """
 
-import fcntl
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -65,42 +62,24 @@ def opened(url: URL) -> Iterator[Gradebook]:
         GradebookError: it cannot be opened, or cannot be reached any more. The message never holds the password.
     """
     with explaining_errors(url):
-        _make(url)
+        _make(address_of(url))
         with Gradebook(address_of(url), COURSE_ID) as gradebook:
             yield gradebook
 
 
 def _make(url: URL) -> None:
-    """Make nbgrader's tables if they are missing. A failure leaves no table."""
-    if url.get_backend_name() != "sqlite":
-        _make_tables(address_of(url))
-        return
-    path = Path(url.database)
-    with _alone_in(path.parent):
-        if path.exists() and path.stat().st_size > 0:  # another grader may have made it
-            return
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".gradebook-") as folder:
-            _make_tables(url.set(database=f"{folder}/gradebook.db"))
-            os.replace(Path(folder) / "gradebook.db", path)
+    """Make nbgrader's tables if they are missing, in one transaction.
 
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process makes a gradebook in a folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _make_tables(url: URL) -> None:
-    """Make nbgrader's tables in an empty database. nbgrader starts a program to learn their version; we do not."""
+    nbgrader starts a program to learn their version; we do not.
+    """
     engine = create_engine(url)
     try:
+        if inspect(engine).has_table("alembic_version"):
+            return
         with engine.begin() as connection:
-            if inspect(connection).has_table("alembic_version"):
+            if url.get_backend_name() == "sqlite":  # Python begins no transaction before it makes a table
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if inspect(connection).has_table("alembic_version"):  # another grader made it meanwhile
                 return
             from alembic.script import ScriptDirectory  # takes a third of a second, and is needed once
 
