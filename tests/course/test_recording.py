@@ -45,9 +45,9 @@ class AnHour(BasePlugin):
 '''
 
 
-@pytest.fixture(autouse=True)
-def import_plugin_again() -> None:
-    """Forget an imported plugin, so that each test imports its own course's plugin."""
+def write_plugin(course: Course, text: str = PLUGIN) -> None:
+    """Write the plugin for penalties, and let Python import it again."""
+    write_atomically(course.root / "hourly_penalty.py", text)
     sys.modules.pop("hourly_penalty", None)
 
 
@@ -71,7 +71,7 @@ def make_course(root: Path, assignment: Assignment, address: str | None = None) 
     """Make a course with penalties for late submission, and an extension for one student."""
     course = Course(root / "course")
     course.root.mkdir(parents=True)
-    write_atomically(course.root / "hourly_penalty.py", PLUGIN)
+    write_plugin(course)
     lines = ["c = get_config()", 'c.AssignLatePenalties.plugin_class = "hourly_penalty.AnHour"']
     lines += [f"c.CourseDirectory.db_url = {address!r}"] if address else []
     write_atomically(course.root / "nbgrader_config.py", "\n".join(lines) + "\n")
@@ -167,10 +167,7 @@ def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment:
     """Are penalties, and nothing else, computed again after manual grading, another plugin and more time for one student?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
-    write_atomically(
-        course.root / "hourly_penalty.py", PLUGIN.replace("(total_seconds_late / 3600 - 1) / 2", "score / 4")
-    )
-    sys.modules.pop("hourly_penalty", None)
+    write_plugin(course, PLUGIN.replace("(total_seconds_late / 3600 - 1) / 2", "score / 4"))
     grade_manually(course, assignment)
     before = course.scores(assignment)
     course.renew_lateness(assignment)
@@ -199,8 +196,7 @@ def test_plugin_that_fails_is_said_in_one_line(plugin: str, said: str, assignmen
     """Is a plugin for late penalties named, with what to do, if it is no plugin or raises?"""
     course = make_course(tmp_path, assignment)
     record_first(course, assignment, Course.record, 0)
-    write_atomically(course.root / "hourly_penalty.py", plugin)
-    sys.modules.pop("hourly_penalty", None)
+    write_plugin(course, plugin)
     with pytest.raises(GradebookError) as failed:
         course.renew_lateness(assignment)
     assert said in str(failed.value) and "\n" not in str(failed.value)
@@ -247,13 +243,11 @@ def test_changed_assignment_changes_earlier_submissions(grows: bool, assignment:
 def test_failed_record_leaves_no_half(assignment: Assignment, tmp_path: Path) -> None:
     """If recording stops after the points were written, are they not in the gradebook, and complete after another try?"""
     course = make_course(tmp_path, assignment)
-    write_atomically(course.root / "hourly_penalty.py", PLUGIN.replace("return ", "return score / 0 or "))
-    sys.modules.pop("hourly_penalty", None)
+    write_plugin(course, PLUGIN.replace("return ", "return score / 0 or "))
     with pytest.raises(GradebookError):
         record_first(course, assignment, Course.record, 0)  # the second student is late
     assert set(course.scores(assignment)) == {"early"}
-    write_atomically(course.root / "hourly_penalty.py", PLUGIN)
-    sys.modules.pop("hourly_penalty", None)
+    write_plugin(course)
     record_first(course, assignment, Course.record, 0)
     assert set(course.scores(assignment)) == set(STUDENTS)
 
