@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner, Result
+from test_training import call, draw_split
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from typer.testing import Result
 
 from autograder.checks.multihead.exercises import EXERCISES
 from autograder.imports import ROOT
 from solutions.training import experiments, plain_recipe, plans
 from solutions.training.architectures import WRONG, compare_attentions, count_parameters, fit_width, make_model
-from solutions.training.data import MEAN, STD, Data, Split, draw, normalise, some_classes
+from solutions.training.data import MEAN, STD, Data, Split, draw, some_classes
 from solutions.training.experiments import execute
 from solutions.training.plans import Run
 from solutions.training.recipe import loss_and_accuracy, train
@@ -44,13 +46,6 @@ def draw_data(name: str, channels: int) -> Data:
 
 
 DATA = {"photographs": draw_data("photographs", 3), "digits": draw_data("digits", 1)}
-
-
-def draw_split(count: int, seed: int = 0) -> Split:
-    """Draw images of 256 grey levels, and unrelated classes."""
-    generator = torch.Generator().manual_seed(seed)
-    images = torch.randint(0, 256, (count, 1, 28, 28), generator=generator) / 255
-    return Split(normalise(images), torch.randint(0, 10, (count,), generator=generator))
 
 
 # ---- architectures
@@ -162,11 +157,6 @@ def stopped_at(run: int) -> Iterator[None]:
         yield
 
 
-def call(*arguments: object) -> Result:
-    """Call the command on this machine's CPU."""
-    return CliRunner().invoke(experiments.app, [*map(str, arguments), "--device", "cpu"])
-
-
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return a function that calls the command for two seeds of short runs on generated images."""
@@ -174,7 +164,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
     monkeypatch.setattr(experiments, "load_images", lambda *_: mnist)
     monkeypatch.setattr(experiments, "Settings", partial(Settings, epochs=2))
     monkeypatch.setattr(plain_recipe, "GOAL", 0.0)
-    return partial(call, "--seeds", 2, "--records", tmp_path / "r")
+    return lambda name: call(experiments.main, name, "--device", "cpu", "--seeds", 2, "--records", tmp_path / "r")
 
 
 def images_of(name: str, channels: int, size: int, *counts: int) -> Data:
@@ -199,7 +189,7 @@ def test_published_runs_are_those_of_the_command(arguments: list, tmp_path: Path
     published = read_records(ROOT / "book" / "records" / file.name)
     write_record(file, *{str(each.curve): each for each in published}.values())  # a run of two groups only once
     with stopped_at(run=1):
-        done(call(*arguments, "--records", tmp_path))
+        done(call(experiments.main, *arguments, "--device", "cpu", "--records", tmp_path))
     assert sorted(map(str, read_records(file))) == sorted(map(str, published))
     wanted = sorted((run.group, run.name, run.settings.seed) for _, run in asked)
     assert wanted == sorted((each.group, each.name, each.settings["seed"]) for each in published)
@@ -297,11 +287,9 @@ def test_images_are_those_of_the_splits() -> None:
 
 def test_plain_recipe_learns() -> None:
     """Does the plain recipe learn, with a rate that falls by 5 % an epoch?"""
-    rates, data = [], plain_recipe.Images(draw_split(40))
-    hook = torch.optim.Adam.step
-    runs = plain_recipe.train_plainly(data, 3, 0, CPU)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", lambda self: rates.append(self.param_groups[0]["lr"]) or hook(self))
-        *_, (_, epochs) = runs
+    rates = []
+    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
+    *_, (_, epochs) = plain_recipe.train_plainly(plain_recipe.Images(draw_split(40)), 3, 0, CPU)
+    hook.remove()
     np.testing.assert_allclose(rates, [1e-3, 0.95e-3, 0.9025e-3])
     assert epochs[-1].loss < epochs[0].loss
