@@ -62,7 +62,7 @@ def main(
             best = classify(model, images, path).topk(min(3, len(images["classes"])))
             said = [f"{images['classes'][label]} {share:.1%}" for share, label in zip(*map(Tensor.tolist, best))]
             typer.echo(f"{path}: {', '.join(said)}")
-    except (ValueError, PermissionError) as error:
+    except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 
 

@@ -179,8 +179,6 @@ def load_images(name: str, size: int = 32) -> Data:
         if not root.is_dir():
             raise ValueError(f"{name} is neither a file, a folder nor one of {', '.join(known)}")
         return load_folder(root, size)
-    except PermissionError as error:
-        raise ValueError(f"{error.filename} may not be read: its permissions refuse it") from None
     except (OSError, RuntimeError) as error:  # torchvision raises either without a network
         raise ValueError(
             f"{name} could not be loaded ({error}). Is there a network? MNIST_ROOT and CIFAR_ROOT name folders that hold"
@@ -224,8 +222,6 @@ def read_image(path: Path, size: int) -> Tensor:
             if image.has_transparency_data:
                 image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
             image = ImageOps.fit(image.convert("RGB"), (size, size), Image.Resampling.BICUBIC)
-    except PermissionError:
-        raise
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises these for a broken file
         raise ValueError(f"{path} cannot be read as an image ({error}): replace or delete it") from None
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)

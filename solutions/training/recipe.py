@@ -25,6 +25,7 @@ from solutions.training.optimizers import make_optimizers
 from solutions.training.record import Epoch, Record, choose_device, choose_precision, place_of, write_record
 from solutions.training.settings import Settings, change_settings
 from solutions.training.text import load_text
+from solutions.vit import evaluate
 
 
 def train(
@@ -162,16 +163,8 @@ def rate_at(step: int, steps: int, settings: Settings) -> float:
 
 def loss_and_accuracy(model: nn.Module, split: Split, batch_size: int = 1000) -> tuple[float, float]:
     """Return the mean loss and the share of right answers over all images or characters of a split, without dropout."""
-    loss, right, seen, training = 0.0, 0, 0, model.training
-    model.eval()
-    with torch.no_grad():
-        for images, labels in split.batches(torch.arange(len(split)).split(batch_size)):
-            scores = scores_of(model, images).flatten(0, -2)  # (number of labels, number of classes)
-            loss += F.cross_entropy(scores, labels, reduction="sum")
-            right += (scores.argmax(dim=-1) == labels).sum()
-            seen += len(labels)
-    model.train(training)
-    return float(loss) / seen, int(right) / seen
+    flat = nn.Sequential(model, nn.Flatten(0, -2)).train(model.training)  # (number of labels, number of classes)
+    return evaluate(flat, split.batches(torch.arange(len(split)).split(batch_size)))
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------

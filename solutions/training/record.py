@@ -97,8 +97,6 @@ def read_records(path: Path) -> list[Record]:
     """
     try:
         runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        if not isinstance(runs, list):
-            raise TypeError
         return [Record(**run) for run in runs]
     except (ValueError, TypeError):
         raise ValueError(f"{path} is no record of runs: name another folder") from None

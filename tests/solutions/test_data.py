@@ -81,7 +81,7 @@ def test_what_is_no_image_is_left_out(folder: Path) -> None:
 
 
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do 32 bits per pixel, a broken file, a forbidden one and a failed download each get the right one-line error?"""
+    """Do 32 bits per pixel, a broken file and a failed download each get the right one-line error?"""
     Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
     with pytest.raises(ValueError, match=r"grey\.tif has 32 bits per pixel"):
         load_images(str(folder), 16)
@@ -90,14 +90,6 @@ def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: py
     with pytest.raises(ValueError, match=r"grey\.tif cannot be read as an image .*: replace or delete it"):
         load_images(str(folder), 16)
     (folder / "train" / "red" / "grey.tif").unlink()
-
-    def refuse(path: Path, *_: object) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Image, "open", refuse)
-        with pytest.raises(ValueError, match=r"\.\w+ may not be read: its permissions"):
-            load_images(str(folder), 16)
 
     def download(*_: object, **__: object) -> None:
         raise RuntimeError("Error downloading t10k-images")
