@@ -52,12 +52,6 @@ def test_mistake_needs_a_folder_of_solutions(version: str, tmp_path: Path) -> No
     assert "A question?" in printed and "a part of the answer" not in printed
 
 
-def test_links_lead_to_the_published_book(tmp_path: Path) -> None:
-    """Does the address of the book stand before a published file?"""
-    page = BeautifulSoup(build(tmp_path, "# A page\n\nAs {published}`a file <book.pdf>`.\n"), "html.parser")
-    assert page.find("a", string="a file")["href"] == "https://book.example/book.pdf"
-
-
 def test_links_to_the_repository_name_its_files() -> None:
     """Is there each file to which a page links on the repository's host or on Colab?"""
     pages = [path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md")]
@@ -68,20 +62,18 @@ def test_links_to_the_repository_name_its_files() -> None:
 
 @pytest.mark.parametrize(("name", "here"), [("vit", "positions, patches"), ("attention", "keys gradient")])
 def test_recurring_drawing_marks_where_we_are(name: str, here: str, tmp_path: Path) -> None:
-    """Does a drawing mark and name the parts that a chapter is about, and no others?"""
-    html = build(tmp_path, f"# A page\n\n```{{drawing}} {name}\n:here: {here}\n```\n")
-    drawing = BeautifulSoup(html, "html.parser").find("svg", class_="recurring")
+    """Does a drawing mark and name the parts that a chapter is about, and no others? Are our other directives read?"""
+    others = "```{drawing} words_softmax\n```\n\nAs {published}`a file <book.pdf>`.\n"
+    html = build(tmp_path, f"# A page\n\n```{{drawing}} {name}\n:here: {here}\n```\n\n{others}")
+    page = BeautifulSoup(html, "html.parser")
+    assert page.find("a", string="a file")["href"] == "https://book.example/book.pdf"
+    drawing, example = page.select("svg.recurring")
+    assert example["role"] == "img" and "cat, which has the highest score" in example["aria-label"]
     parts = here.replace(",", "").split()
     assert drawing["aria-label"].endswith(f"This chapter: {', '.join(sorted(parts))}.")
     assert {part["data-part"] for part in drawing.select(".here")} == set(parts)
     boxes = drawing.select("g.part")
     assert len(boxes) > 6 and all(box.find("text").text == box["data-part"] for box in boxes)
-
-
-def test_drawing_of_the_running_example_is_in_the_page(tmp_path: Path) -> None:
-    """Does the name of such a drawing put it into the page, with its conclusion for a screen reader?"""
-    drawing = BeautifulSoup(build(tmp_path, "# A page\n\n```{drawing} words_softmax\n```\n"), "html.parser").svg
-    assert drawing["role"] == "img" and "cat, which has the highest score" in drawing["aria-label"]
 
 
 def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path: Path) -> None:

@@ -244,11 +244,10 @@ def test_student_version_spares_a_folder_of_somebody_else(tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.deep
 def test_check_of_the_student_version_says_what_visible_tests_see(
     version: Path, assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Does the check at a push pass right answers, name a mistake, and skip an exercise that was not begun?"""
+    """Does the check at a push pass right answers, name a mistake, and skip an unwritten exercise and an unwritten bonus?"""
     right = fill_in(assignment.release, assignment.instructor)
     wrong = nbformat.from_dict(right)
     softmax_over_queries(wrong)
