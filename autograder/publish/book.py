@@ -1,30 +1,19 @@
 """Build the book if something has changed since the last build; make the records of chapters."""
 
 import asyncio
-import contextlib
 import hashlib
 import json
-import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
 from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.setup_environment import BROWSERS
-
-if TYPE_CHECKING:
-    from jupyter_cache.cache.main import JupyterCacheBase
 
 INPUTS = (
     "_config.yml",
@@ -57,12 +46,12 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
     return environment
 
 
-def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
+def forget_outputs_of_another_kind() -> None:
     """Empty the cache of outputs if the code that prepares figures has changed.
 
     The cache itself compares only the code of chapters.
     """
-    folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
+    folder, digest = ROOT / "_build" / ".jupyter_cache", hashlib.sha256((ROOT / FIGURES).read_bytes()).hexdigest()
     made_by = folder / "figures.sha256"
     if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,100 +59,11 @@ def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
         made_by.write_text(digest, encoding="utf-8")
 
 
-def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
-    """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
-
-    jupyter-cache's own parallel executor shows no progress.
-
-    Args:
-        root: The repository's folder.
-        progress: Called as chapters end.
+def build_book() -> Path:
+    """Build the book with warnings as errors; return its first page. Chapters run only when their code changed.
 
     Raises:
-        BookError: a cell failed.
-    """
-    from jupyter_cache.base import CacheBundleIn
-
-    forget_outputs_of_another_kind(root)
-    with open_cache(root) as cache, contextlib.ExitStack() as at_the_end:
-        waiting, pool = _uncached_chapters(cache, root), ThreadPoolExecutor(os.cpu_count())
-        at_the_end.callback(pool.shutdown, cancel_futures=True)
-        running = {pool.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
-        if running:
-            progress("chapters", 0, len(running))
-        for done, chapter in enumerate(as_completed(running), 1):
-            path = running[chapter]
-            try:
-                data = {"execution_seconds": chapter.result()}
-            except Exception as error:
-                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
-            bundle = CacheBundleIn(waiting[path], str(path), data=data)
-            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-            progress("chapters", done, len(running))
-
-
-@contextlib.contextmanager
-def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
-    """Open the cache of the chapters' outputs, and close its database at the end, because jupyter-cache does not."""
-    from jupyter_cache import get_cache
-
-    cache = get_cache(str(root / "_build" / ".jupyter_cache"))
-    try:
-        yield cache
-    finally:
-        cache.db.dispose()
-
-
-def _uncached_chapters(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
-    """Return the chapters whose outputs are not in the cache: the notebook of each, by its file."""
-    from myst_nb.core.config import NbParserConfig
-    from myst_nb.core.read import create_nb_reader
-    from myst_parser.config.main import MdParserConfig
-
-    waiting = {}
-    for path in sorted(root.glob("book/*.md")):
-        text = path.read_text(encoding="utf-8")
-        if reader := create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text):
-            notebook = reader.read(text)
-            try:
-                cache.match_cache_notebook(notebook)
-            except KeyError:
-                waiting[path] = notebook
-    return waiting
-
-
-def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
-    """Run a notebook in a folder without files of the repository, as on Colab; return the seconds that it took."""
-    from nbclient import NotebookClient
-    from traitlets.log import get_logger
-
-    get_logger().setLevel(logging.WARNING)  # the progress bar says which chapters run
-
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        resources = {"metadata": {"path": folder}}
-        options |= {
-            "kernel_name": "python3",
-            "resources": resources,
-            "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
-        }
-        # Cells must not contain times, because the cells are part of the notebook's key in the cache.
-        client = NotebookClient(notebook, record_timing=False, **options)
-        asyncio.run(client.async_execute(env=chapter_environment(root)))
-    return time.monotonic() - begun
-
-
-def build_book(progress: Progress = lambda *_: None) -> Path:
-    """Build the book with warnings as errors; its chapters run only when their code changed.
-
-    Args:
-        progress: Called as the work goes on.
-
-    Returns:
-        The first page.
-
-    Raises:
-        BookError: a chapter failed, or jupyter-book did.
+        BookError: the book was not built.
     """
     inputs = {path for pattern in INPUTS for path in ROOT.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
     digest = digest_of(filter(Path.is_file, inputs))
@@ -171,7 +71,7 @@ def build_book(progress: Progress = lambda *_: None) -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         _put_wheel()
         return page
-    run_chapters(progress=progress)
+    forget_outputs_of_another_kind()
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
@@ -221,6 +121,7 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     """
     import jupytext
     import torch
+    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
     from nbformat.v4 import new_code_cell
 
@@ -233,11 +134,19 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
         raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; expected 1")
     notebook.cells = [*cells[: long[0] + 1], new_code_cell(REPORT)]
     done = iter(range(1, len(notebook.cells) + 1))
-    options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}
-    try:
-        _run(notebook, root, timeout=None, skip_cells_with_tag="", **options)
-    except CellExecutionError as error:
-        raise BookError(f"book/{name}.md failed:\n{error}") from None
+    with tempfile.TemporaryDirectory() as folder:  # without files of the repository, as on Colab
+        client = NotebookClient(
+            notebook,
+            timeout=None,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+            skip_cells_with_tag="",
+            on_cell_executed=lambda **_: progress("cells", next(done), len(notebook.cells)),
+        )
+        try:
+            asyncio.run(client.async_execute(env=chapter_environment(root)))
+        except CellExecutionError as error:
+            raise BookError(f"book/{name}.md failed:\n{error}") from None
     evidence = {
         "chapter": name,
         "command": f"autograder record {name}",

@@ -8,6 +8,7 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -16,8 +17,10 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.imports import ROOT
+from autograder.publish.book import BookError, record_chapter
 from solutions.training.data import normalise
 from solutions.vit import ViT
 
@@ -103,6 +106,27 @@ def test_read_record_takes_the_first_right_file(
     assert read_record("a.json", SHA256) == found
     lines = capsys.readouterr().out.splitlines()
     assert [words in line and "a.json" in line for line, words in zip(lines, said, strict=True)] == [True] * len(said)
+
+
+def test_record_is_what_the_long_cell_makes(tmp_path: Path) -> None:
+    """Is `record` stored with its evidence, and does a failing long cell keep the old record?"""
+    (tmp_path / "book" / "records").mkdir(parents=True)
+    specification = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    thread = ThreadPoolExecutor(1)  # this thread may have the browser's event loop
+
+    def record(*sources: str) -> Path:
+        cells = [new_code_cell(source) for source in sources]
+        cells[1].metadata["tags"] = ["skip-execution"]
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": specification})
+        jupytext.write(notebook, tmp_path / "book" / "chapter.md", fmt="md:myst")
+        return thread.submit(record_chapter, "chapter", tmp_path).result()
+
+    path = record("import time", "while time.process_time() < 1:\n    pass\nrecord = {'steps': 3}", "1 / 0")
+    found = json.loads(path.read_text())
+    assert found["results"] == {"steps": 3} and found["machine"]["torch"] and found["cpu_seconds"] > 0
+    with pytest.raises(BookError, match=r"(?s)book/chapter\.md failed:.*ZeroDivisionError"):
+        record("x = 1", "record = 1 / 0")
+    assert json.loads(path.read_text()) == found
 
 
 def test_recorded_digits_are_read_by_the_recorded_weights() -> None:
