@@ -1,7 +1,6 @@
 """Build the book if something has changed since the last build; make the records of chapters."""
 
 import asyncio
-import hashlib
 import json
 import os
 import shutil
@@ -46,19 +45,6 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
     return environment
 
 
-def forget_outputs_of_another_kind() -> None:
-    """Empty the cache of outputs if the code that prepares figures has changed.
-
-    The cache itself compares only the code of chapters.
-    """
-    folder, digest = ROOT / "_build" / ".jupyter_cache", hashlib.sha256((ROOT / FIGURES).read_bytes()).hexdigest()
-    made_by = folder / "figures.sha256"
-    if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        made_by.write_text(digest, encoding="utf-8")
-
-
 def build_book() -> Path:
     """Build the book with warnings as errors; return its first page. Chapters run only when their code changed.
 
@@ -71,7 +57,9 @@ def build_book() -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         _put_wheel()
         return page
-    forget_outputs_of_another_kind()
+    cache = ROOT / "_build" / ".jupyter_cache"  # it compares only the code of chapters
+    if cache.exists() and cache.stat().st_mtime < (ROOT / FIGURES).stat().st_mtime:
+        shutil.rmtree(cache)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)

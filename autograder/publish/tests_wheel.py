@@ -20,21 +20,17 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 def wheel_of(root: Path) -> bytes:
     """Return the bytes of the wheel of a repository or of a student version."""
-    return wheel(files_of_package(root), VERSION)
+    return wheel(files_of_package(root))
 
 
-def wheel(files: dict[str, bytes], version: str) -> bytes:
-    """Return the bytes of the wheel.
-
-    Args:
-        files: The files of the package, by their names in its folder.
-        version: The version of the package.
+def wheel(files: dict[str, bytes]) -> bytes:
+    """Return the bytes of the wheel with these files, by their names in the package's folder.
 
     Source: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
-    info = f"{PACKAGE}-{version}.dist-info"
+    info = f"{PACKAGE}-{VERSION}.dist-info"
     whole = {f"{PACKAGE}/{name}": content for name, content in sorted(files.items())}
-    whole[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {version}\n".encode()
+    whole[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {VERSION}\n".encode()
     whole[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: autograder\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     lines = [f"{name},sha256={_digest(content)},{len(content)}\n" for name, content in whole.items()]
     whole[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
