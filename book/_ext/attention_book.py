@@ -19,7 +19,6 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.errors import ConfigError
 from sphinx.util.docutils import SphinxDirective
 
 FORMULA_AND_STOP = re.compile(r'(<span class="math [^>]*><math(?:(?!</math>).)*</math></span>)([.,;:?!)\]]+)', re.S)
@@ -52,15 +51,9 @@ class Widget(SphinxDirective):
 
 
 def name_links(app: Sphinx, config: Config) -> None:
-    """Let roles link to the published book, to the repository that `_config.yml` names, and to its notebooks on Colab.
-
-    An address of the repository that works for `git clone` and not in a link is refused.
-    """
+    """Let roles link to the published book, to the repository that `_config.yml` names, and to its notebooks on Colab."""
     theme = config.html_theme_options
     address, branch = theme.get("repository_url", ""), theme.get("repository_branch", "")
-    if address and not re.fullmatch(r"https?://\S+(?<!/)(?<!\.git)", address):
-        expected = "https://github.com/OWNER/NAME, without .git and without a slash at the end"
-        raise ConfigError(f"_config.yml: repository.url is {address}; expected {expected}")
     files = f"{address}/blob/{branch}/%s"
     colab = theme.get("launch_buttons", {}).get("colab_url", "")
     on_colab = files.replace("https://github.com", f"{colab}/github")

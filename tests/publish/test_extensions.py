@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ import yaml
 from bs4 import BeautifulSoup
 from pygments.styles import get_style_by_name
 from pygments.token import Text
-from sphinx.errors import ConfigError
 
 from autograder.imports import ROOT
 from autograder.judge.kill_matrix import NUMBERS, Matrix, Verdict
@@ -80,14 +78,6 @@ def test_drawing_without_the_part_that_a_chapter_names_stops_the_build(tmp_path:
     """Does an unknown part of a drawing raise an error? A wrong name would leave the drawing without a mark."""
     with pytest.raises(subprocess.CalledProcessError):
         build(tmp_path, "# A page\n\n```{drawing} vit\n:here: no such part\n```\n")
-
-
-@pytest.mark.parametrize("end", [".git", "/"])
-def test_address_of_the_repository_must_work_in_links(end: str) -> None:
-    """Does an address in `_config.yml` that only `git clone` takes stop the build, with the expected form?"""
-    config = SimpleNamespace(html_theme_options={"repository_url": f"https://github.com/a/b{end}"})
-    with pytest.raises(ConfigError, match=f"{end}; expected https://github.com/OWNER/NAME"):
-        extension("attention_book")["name_links"](None, config)
 
 
 def test_page_of_mistakes_counts_its_entries() -> None:
