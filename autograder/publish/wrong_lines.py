@@ -4,9 +4,8 @@ import ast
 import difflib
 import json
 import re
-import sys
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import numpy as np
 import torch
 from attention_tests.compare import TOLERANCE, difference, outcome
 
-from autograder.files import made_once
-from autograder.imports import ROOT, digest_of, imported_files
+from autograder.imports import imported_files
 from autograder.judge import catalogue
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import Exercise, Function, seeded
@@ -27,16 +25,9 @@ PARTS = {1: "attention", 2: "multihead", 3: "encoder", 4: "vit", 5: "debugging"}
 SEED = 0  # seed of the hidden tests' inputs
 LEAST, MOST = 6, 20  # fewest and most lines of a riddle
 SHOWN = 5  # a map is a table of numbers, drawn in colours; it has at most this many rows and columns
-KEPT = ROOT / "_build" / "wrong_lines"  # finished riddles, by the content of their sources
 
 
 Riddle = dict[str, Any]  # code with one wrong line, as `_riddle` makes it
-
-
-def riddles(parts: Collection[int] = PARTS) -> list[Riddle]:
-    """Return the riddles of some parts; make them unless a process has already made them from the same files."""
-    digest = digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__, str([*parts]))
-    return made_once(KEPT / f"{digest}.json", lambda: list(make_riddles(parts)))
 
 
 def files_of_riddles() -> set[Path]:
@@ -50,20 +41,21 @@ def as_element(some: list[Riddle]) -> str:
     return f'<script type="application/json" id="wrong-lines">{json.dumps(some, ensure_ascii=False)}</script>'
 
 
-def make_riddles(parts: Collection[int] = PARTS) -> Iterator[Riddle]:
+def riddles(parts: Collection[int] = PARTS) -> list[Riddle]:
     """Make a riddle for each mistake in each function of some parts, if a variant changes or adds one line and a map shows it."""
+    made: dict[tuple[int, str, str], Riddle] = {}  # one for each part, mistake, and function that has it
     with seeded(SEED), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part in parts:
-            checks, made = checks_of(PARTS[part]), set[tuple[str, str]]()
+            checks = checks_of(PARTS[part])
             for exercise in checks.EXERCISES.values():
                 for name, variant in variants_of(exercise.name, exercise.known).items():
                     pieces = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
-                    if pieces is None or (mistake_of(name), pieces[0]) in made:
+                    if pieces is None or (key := (part, mistake_of(name), pieces[0])) in made:
                         continue
                     if riddle := _riddle(part, exercise, name, *pieces[1:]):
-                        made.add((mistake_of(name), pieces[0]))
-                        yield riddle
+                        made[key] = riddle
+    return list(made.values())
 
 
 def one_wrong_line(path: Path, exercise: str, variant: Variant) -> tuple[str, list[str], int, str] | None:
