@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from attention_tests import debugging as trial
 from attention_tests.compare import WrongAnswer, judge
-from conftest import FIRST_SEED_SOON, assignment_of, lost, setup_of, soon
+from conftest import assignment_of, lost, setup_of, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
@@ -48,12 +48,11 @@ def debugging() -> Assignment:
 # ------------------------------------------------------------------------------------------------------- the programs
 
 
-@pytest.mark.parametrize("seed", FIRST_SEED_SOON)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program_loses_both_points_for_every_known_mistake(name: str, seed: int) -> None:
+def test_program_loses_both_points_for_every_known_mistake(name: str) -> None:
     """Does each of the two checks catch and name every mistake, including the fault?"""
     each = PROGRAMS[name]
-    found = {variant: lost(each, wrong, seed) for variant, wrong in each.mistakes().items()}
+    found = {variant: lost(each, wrong) for variant, wrong in each.mistakes().items()}
     assert found == {variant: dict.fromkeys(each.stages, variant.split("/")[0]) for variant in found}
     assert each.fault in found
 
@@ -357,11 +356,6 @@ def done(assignment: Assignment, change: Callable = lambda notebook: None, **lim
 TRIED = {  # what a test does with its candidate, and the state of the submission; no test gets a point
     # At most 200 calls, on a fast machine.
     "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),
-    "reads the source": (
-        "import inspect\ntext = inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))\n"
-        "assert not any(word in text for word in ('softmax', 'M6', 'scores'))",
-        "graded",
-    ),
     "waits": ("while True:\n    pass", "timed out"),
     "asks for other things": (
         f"{REACH}import inside, wire\n"
@@ -379,7 +373,7 @@ TRIED = {  # what a test does with its candidate, and the state of the submissio
 }
 
 
-@pytest.mark.parametrize("deed", soon(TRIED, "reads the source"))
+@pytest.mark.parametrize("deed", soon(TRIED, "returns the candidate"))
 def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed: str) -> None:
     """Does a test get no point if it asks without end, or for something forbidden, and do the programs keep their points?"""
     body, state = TRIED[deed]
@@ -387,26 +381,6 @@ def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed
     passed = {check.name for check in found.checks if check.passed}
     assert passed == {check.name for check in found.checks if not check.name.startswith("test_attention")}
     assert found.state in (state, "timed out")  # on a busy machine anything may take too long
-
-
-def test_good_test_keeps_its_points_whatever_it_asks_besides(debugging: Assignment) -> None:
-    """Does a good test keep its points with odd arguments, threads, a kept candidate and any return value?"""
-
-    def ask_oddly(notebook):
-        cell = answer(notebook, "test_attention")
-        cell.source = cell.source.replace(
-            "    ### BEGIN SOLUTION\n",
-            "    import threading\n"
-            "    globals().setdefault('kept', []).append(candidate)\n"
-            "    one = torch.ones(1, 1, 1, 1)\n"
-            "    for odd in ((), (None,) * 4, (one, one, 'v'), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3):\n"
-            "        try:\n            candidate(*odd)\n        except Exception:\n            pass\n"
-            "    ask = threading.Thread(target=lambda: candidate(one, one, one))\n"
-            "    ask.start()\n    ask.join()\n    kept[-2:][0](one, one, one)\n",
-        ).replace("    ### END SOLUTION", "    return {(2, 3): 'fine'}, {5}, threading\n    ### END SOLUTION")
-
-    found = done(debugging, ask_oddly)
-    assert {check.name: check.message for check in found.checks if not check.passed} == {}
 
 
 @pytest.mark.parametrize("place", ["cell", "test"])

@@ -45,7 +45,6 @@ def test_attention(candidate):
 """
 AS_THE_FIRST = "    assert seen == first, 'not as the first'"
 IGNORANT = {
-    "the name": "def test_attention(candidate):\n    assert 'attend' in f'{candidate.__name__} {candidate.__closure__}'",
     "the time that it takes": (
         "def test_attention(candidate):\n    begun = time.perf_counter()\n    candidate(*torch.ones(3, 4, 4, 40, 8))\n"
         "    assert time.perf_counter() - begun < 0.0004"
