@@ -163,6 +163,43 @@ def repair_in_a_new_block(block):
     return new
 
 
+STORED = encoder.repair(BrokenBlock(48, 4, 80)).state_dict()
+
+
+def repair_with_stored_weights(block):
+    """Give a block of one size weights that were drawn once."""
+    encoder.repair(block)
+    if block.attention.embed_dim == 48:
+        block.load_state_dict(STORED)
+    return block
+
+
+@torch.no_grad()
+def repair_to_tiny_weights(block):
+    """Draw matrices near 0: this is not the mistake of large ones."""
+    for parameter in encoder.repair(block).parameters():
+        if parameter.ndim > 1:
+            parameter.normal_(std=1e-4)
+    return block
+
+
+@torch.no_grad()
+def repair_that_draws_vectors(block):
+    """Draw all vectors again, also scales and shifts of the norms."""
+    for parameter in encoder.repair(block).parameters():
+        if parameter.ndim == 1:
+            parameter.normal_()
+    return block
+
+
+class BlockForLargeBatches(encoder.EncoderBlock):
+    """It normalises over the batch if there are more than three images."""
+
+    def forward(self, x, mask=None):
+        y = super().forward(x, mask)
+        return y - y.mean(dim=0) if len(x) > 3 else y
+
+
 def rope_that_takes_odd_widths(x, positions, base=10_000.0):
     """Leave the last feature of an odd width unchanged instead of raising an error."""
     width = x.shape[-1] - x.shape[-1] % 2
@@ -183,6 +220,10 @@ OF_ENCODER = [
     ("repair", repair_with_a_hook, {"M114"}),
     ("repair", repair_in_a_new_block, {"M121", "M28", "M120"}),
     ("repair", lambda block: block, {"M28", "M32", "M40"}),
+    ("repair", repair_with_stored_weights, {"M122"}),
+    ("repair", repair_to_tiny_weights, {"M160"}),
+    ("repair", repair_that_draws_vectors, {"M110"}),
+    ("EncoderBlock", BlockForLargeBatches, set()),
 ]
 
 

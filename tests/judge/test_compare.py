@@ -24,28 +24,6 @@ def said(got: dict, expected: dict, show: bool = True) -> WrongAnswer:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("got", "expected", "words"),
-    [
-        (np.bool_(False), np.bool_(True), "it: expected yes, got no"),
-        (np.array([True, False, False]), np.array([True] * 3), "it: expected yes, got no at 2 of 3 places"),
-        (np.array(-1), np.bool_(True), "it: expected yes, got something else"),
-        (np.float64(0), np.float64(1), "it: expected 1, got 0"),
-        (np.float64(np.nan), np.bool_(True), "it: 1 of them NaN or infinite."),
-    ],
-)
-def test_yes_and_no_are_told_from_counts_by_their_type(got: object, expected: object, words: str) -> None:
-    """Does a check recognise a yes or no by the result's type, while counts stay numbers?"""
-    assert str(said({"it": got}, {"it": expected}, show=False)) == f"f, a case: {words}"
-
-
-@pytest.mark.parametrize(("sizes", "told"), [([1.0, 12, 0], "1 × 12"), ([0.0, 0, 0], "nothing")])
-def test_sizes_of_a_shape_are_told_and_not_counted(sizes: list[float], told: str) -> None:
-    """Does a student who gave a parameter another shape, or none, read both shapes?"""
-    got, expected = {"shape_of_class_token": np.array(sizes)}, {"shape_of_class_token": np.array([1.0, 1, 12])}
-    assert str(said(got, expected, show=False)) == f"f, a case: shape of class token: expected 1 × 1 × 12, got {told}"
-
-
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict, dict]]:
     """The displayed data, as if this were a notebook."""
