@@ -1,7 +1,6 @@
-"""Exercise 1: two mistakes at once, what hidden messages hold back, the seed, and the inputs."""
+"""Exercise 1: two mistakes at once, the seed, and the inputs."""
 
 import contextlib
-import re
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +11,7 @@ from conftest import cases_of, lost, soon
 
 from autograder.checks.attention.exercises import EXERCISES, check
 from autograder.judge import exercise
-from autograder.judge.exercise import Exercise, exercises_of
+from autograder.judge.exercise import Exercise
 from autograder.judge.mistake import variants_of
 
 # ---------------------------------------------------------------------------------------------- two mistakes at once
@@ -32,32 +31,6 @@ def test_two_mistakes_never_make_a_third(name: str) -> None:
 
 
 # -------------------------------------------------------------------------------- what a student reads, and when
-
-
-@pytest.mark.parametrize("each", [*EXERCISES.values(), *exercises_of("multihead").values()], ids=lambda each: each.name)
-@pytest.mark.few(4)
-def test_hidden_message_holds_no_expected_numbers(each: Exercise) -> None:
-    """Do hidden checks hide the expected results in their messages about every known mistake?
-
-    A message may hold shapes, the largest difference, the extreme sums of rows and columns, a factor and the student's own
-    code. It holds no other number with a decimal point.
-    """
-    ours = each.name in EXERCISES  # only a part of exercise 2 is tried: the same code makes its messages
-    stages, some = (list(each.stages), 1) if ours else (list(each.stages)[:2], 3)
-    number = r"\d\.|\.\d" if ours else r"\d\.\d|\.\d"
-    for mistake, function in list(each.mistakes().items())[::some]:
-        for stage in stages:
-            try:
-                each.judge_stage(stage, function, 0)
-            except AssertionError as error:
-                said = str(error)
-            else:
-                continue
-            seen = "".join(line for line in said.splitlines() if not re.match(r"M\d+ \(", line))
-            seen = re.sub(r"off by up to \S+?[;.](?!\d)", "", seen)
-            seen = re.sub(r"the rows sum to \S+( … \S+)?\.(?!\d)", "", seen)
-            seen = re.sub(r"Its (columns|rows) sum to \S+( … \S+)?[.,;]?(?!\d)| times \S+\.(?!\d)|`[^`]*`", "", seen)
-            assert not re.search(rf"{number}|\de|array\(|\nExpected|\ngot", seen), f"{stage}, {mistake}: {seen}"
 
 
 def test_seed_gives_the_same_inputs() -> None:

@@ -1,4 +1,4 @@
-"""Is every message that a test gives to a student short enough to be read?"""
+"""Is every message that a test gives to a student short enough to be read, and silent about hidden numbers?"""
 
 import re
 
@@ -8,6 +8,11 @@ from autograder.judge import catalogue
 
 MOST_WORDS, MOST_SENTENCES = 60, 3
 A_MESSAGE = re.compile(r" \| (?:visible|\w+ [01]) \| (.*)")
+# What a hidden stage says of a known mistake, after the case and before a line, whose right value belongs to other inputs
+OF_HIDDEN = re.compile(
+    r"^(?!test_attention)\S+ \| M[\d/]+ \| \w+ [01] \| (?:\{M\d+\} ⏎ )?[^:]*: (.*?)(?: ⏎ Line .*)?$", re.M
+)
+MAY_BE_SAID = re.compile(r"off by up to [^ ;]+[;.]|(rows|columns) sum to \S+( … \S+)?| times \S+\.(?!\d)|`[^`]*`")
 # Code, what Python and libraries say of an error, and the headings of a table of numbers
 NOT_COUNTED = re.compile(
     r"`[^`]*`|(?<=Error:)\s.*?(?=\n(?:Line \d|right: |and \d)|\Z)|^(?:The part of .*? on:|Expected|got)$", re.M | re.S
@@ -17,6 +22,14 @@ NOT_COUNTED = re.compile(
 def words_of(text: str) -> int:
     """Count the words of a message, without those that are not counted and without numbers."""
     return sum(any(map(str.isalpha, word)) for word in NOT_COUNTED.sub("", text).split())
+
+
+def test_hidden_messages_hold_no_expected_numbers() -> None:
+    """Do hidden stages say shapes, counts, the largest difference, extreme sums and factors, and no other number?"""
+    found = [text for path in FOLDER.glob("verdicts_*.txt") for text in OF_HIDDEN.findall(path.read_text("utf-8"))]
+    assert len(found) > 2000
+    told = {text: MAY_BE_SAID.sub("", text) for text in found}
+    assert {text for text, rest in told.items() if re.search(r"\d\.|\.\d|\de|array\(|Expected ⏎|⏎ got", rest)} == set()
 
 
 def test_recorded_messages_are_short() -> None:
