@@ -108,7 +108,6 @@ BAD = {
     "refused": ("vit.pt has 5.0 MiB; at most 4 are read", "was not accepted: vit.pt has 5.0 MiB"),
     "empty": (b"", "vit.pt is empty"),
     "cut off": (GOOD[: len(GOOD) // 2], "or is incomplete"),
-    "random bytes": (np.random.default_rng(1).bytes(5000), "was not written by torch.save"),
     "a notebook": (small_notebook(), "was not written by torch.save"),
     "a pickle": (pickle.dumps({"a": 1}), "was not written by torch.save"),
     "another model": (
@@ -123,17 +122,12 @@ BAD = {
         "a dictionary of several things (model, optimizer, epoch)",
     ),
     "a tensor": (saved(torch.zeros(3)), "holds a Tensor; expected a state_dict"),
-    "a list": (saved([torch.zeros(3)]), "holds a list; expected a state_dict"),
     "code": (lambda canary: saved(Code(canary)), "holds code, posix.system, that was not run"),
     "code in an entry": (
         lambda canary: saved(weights() | {"head.bias": Code(canary)}),
         "holds code, posix.system, that was not run",
     ),
     "code as a pickle": (lambda canary: pickle.dumps(Code(canary), protocol=2), "holds code, posix.system,"),
-    "another shape": (
-        changed(head__weight=torch.zeros(10, 32)),
-        f"has shape (10, 32); expected (10, 64). {DEFAULTS}",
-    ),
     "whole numbers": (changed(head__bias=torch.zeros(10, dtype=torch.int64)), "has type int64; expected float32"),
     "complex numbers": (changed(head__bias=torch.zeros(10, dtype=torch.complex64)), "has type complex64"),
     "a sparse tensor": (
@@ -143,7 +137,7 @@ BAD = {
     "a text": (changed(head__bias="zeros"), "head.bias in vit.pt is a str; expected a tensor"),
     "NaN": (changed(head__bias=torch.full((10,), torch.nan)), "10 of 10 numbers of head.bias in vit.pt are NaN"),
     "infinite as float32": (changed(head__bias=torch.full((10,), 1e300, dtype=torch.float64)), "are NaN or infinite"),
-    "4 TB by strides": (changed(head__bias=expanded()), "has shape (1000000, 1000000); expected (10,)"),
+    "4 TB by strides": (changed(head__bias=expanded()), f"has shape (1000000, 1000000); expected (10,). {DEFAULTS}"),
     "a zip bomb": (lambda _: bomb(2**28), "unpacks to 257 MiB"),
     "a deep nest": (nested(100_000), "vit.pt"),
     "many entries": (saved({str(number): number for number in range(2000)}), "holds 2,000 entries"),
@@ -242,22 +236,18 @@ def passed(verdict: Verdict) -> list[float]:
     return steps
 
 
-@pytest.mark.parametrize(
-    ("right", "number"),
-    [(0, 1), (8999, 1), (9000, 2), (9499, 2), (9500, 3), (9700, 4), (9799, 4), (9800, 5), (10_000, 5)],
-)
-def test_check_gives_each_step_at_its_number(right: int, number: int) -> None:
-    """Does a step on MNIST begin at exactly its number of images?"""
-    assert passed(Verdict(right=right, of=10_000, on="MNIST")) == list(STEPS[:number])
-    assert passed(Verdict("It is empty.", right=right, of=10_000, on="MNIST")) == []
+BOUNDS = {("MNIST", 10_000): (9000, 9500, 9700, 9800), ("stand-in", 347): (157, 209, 226, 243)}
 
 
-@pytest.mark.parametrize(("right", "number"), [(35, 1), (156, 1), (157, 2), (209, 3), (226, 4), (243, 5)])
-def test_check_asks_for_less_on_the_stand_in(right: int, number: int) -> None:
-    """Are the steps on the 347 digits of the stand-in those of the table, and does the message say so?"""
-    verdict = Verdict(right=right, of=347, on="stand-in")
-    assert passed(verdict) == list(STEPS[:number])
-    assert "The grading machine does not have MNIST's test set" in str(verdict)
+@pytest.mark.parametrize(("on", "of"), BOUNDS)
+def test_check_gives_each_step_at_its_number(on: str, of: int) -> None:
+    """Does a step begin at exactly its number of images, and does the message say if they are of the stand-in?"""
+    for number, bound in enumerate(BOUNDS[on, of], 1):
+        assert passed(Verdict(right=bound - 1, of=of, on=on)) == list(STEPS[:number])
+        assert passed(Verdict(right=bound, of=of, on=on)) == list(STEPS[: number + 1])
+    assert passed(Verdict("It is empty.", right=of, of=of, on=on)) == []
+    said = "The grading machine does not have MNIST's test set" in str(Verdict(right=0, of=of, on=on))
+    assert said == (on == "stand-in")
 
 
 def test_judge_measures_the_weights(held_out: HeldOut) -> None:
