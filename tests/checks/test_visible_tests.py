@@ -111,8 +111,8 @@ AXES = {
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_visible_test_has_a_case_whose_sizes_all_differ(name: str) -> None:
-    """Do the sizes of all axes differ in one visible case, as the page about the book says?"""
+def test_sizes_of_a_case_all_differ(name: str) -> None:
+    """Do the sizes of all axes differ in a visible case, as the page about the book says, and in a hidden one?"""
     assert "each test has an input whose sizes all differ" in (ROOT / "book" / "about.md").read_text(encoding="utf-8")
     each = exercises_of(ALL[ASSIGNMENT_OF[name]])[name]
 
@@ -123,8 +123,9 @@ def test_visible_test_has_a_case_whose_sizes_all_differ(name: str) -> None:
             return None
         return {axis: size for axes, array in pairs for axis, size in zip(axes, array.shape, strict=True)}
 
-    found = [sizes(case) for case in each.visible_cases()]
-    assert any(each is not None and len(set(each.values())) == len(each) for each in found), found
+    for cases in (each.visible_cases(), each.hidden_cases(0)):
+        found = list(filter(None, map(sizes, cases)))
+        assert any(len(set(each.values())) == len(each) for each in found), found
 
 
 @pytest.mark.parametrize(("name", "each"), EACH)
