@@ -32,66 +32,6 @@ def merge_in_two_steps(x):
     return tokens.view(x.size(0), x.size(2), x.size(1) * x.size(3))
 
 
-MATMUL = {
-    "answer": answers.matmul,
-    "oracle": oracles.matmul,
-    "@": lambda a, b: a @ b,
-    "loops": product_in_loops,
-    "einsum without an arrow": lambda a, b: torch.einsum("ij,jk", a, b),
-}
-
-MATMUL_TRANSPOSED = {
-    "answer": answers.matmul_transposed,
-    "oracle": oracles.matmul_transposed,
-    "@": lambda a, b: a @ b.T,
-    "loops": lambda a, b: product_in_loops(a, b.t()),
-}
-
-BATCHED_TRACE = {
-    "answer": answers.batched_trace,
-    "oracle": oracles.batched_trace,
-    "diagonal": trace_of_the_diagonal,
-    "indices": lambda a: a[:, torch.arange(a.shape[1]), torch.arange(a.shape[2])].sum(1),
-    "vmap": lambda a: torch.vmap(torch.trace)(a),
-}
-
-PAIRWISE_DOT = {
-    "answer": answers.pairwise_dot,
-    "oracle": oracles.pairwise_dot,
-    "bmm": pairwise_dot_in_two_steps,
-    "@": lambda q, k: q @ k.mT,
-    "image by image": lambda q, k: torch.stack([q[i] @ k[i].T for i in range(len(q))]),
-}
-
-BILINEAR = {
-    "answer": answers.bilinear,
-    "oracle": oracles.bilinear,
-    "@": bilinear_in_two_steps,
-    "w and y first": lambda x, w, y: x @ (w @ y.transpose(-1, -2)),
-    "features one by one": lambda x, w, y: sum(x[:, :, d, None] * (y @ w[d])[:, None] for d in range(w.shape[0])),
-}
-
-SPLIT_HEADS = {
-    "answer": answers.split_heads,
-    "oracle": stand_ins.split_heads,
-    "view and permute": lambda x, h: x.view(*x.shape[:2], h, -1).permute(0, 2, 1, 3),
-    "unflatten": lambda x, h: x.unflatten(-1, (h, -1)).movedim(2, 1),
-    "slices": lambda x, h: torch.stack(
-        [x[..., i * (x.shape[2] // h) : (i + 1) * (x.shape[2] // h)] for i in range(h)], 1
-    ),
-    "transposed first": lambda x, h: x.mT.reshape(x.shape[0], h, -1, x.shape[1]).mT.contiguous(),
-}
-
-MERGE_HEADS = {
-    "answer": answers.merge_heads,
-    "oracle": stand_ins.merge_heads,
-    "contiguous and view": merge_in_two_steps,
-    "permute and reshape": lambda x: x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1),
-    "loop over heads": lambda x: torch.cat([x[:, head] for head in range(x.shape[1])], dim=2),
-    "transposed first": lambda x: x.mT.flatten(1, 2).mT,
-}
-
-
 def to_torch_by_state(mha):
     layer = nn.MultiheadAttention(mha.qkv.weight.shape[1], num_heads=mha.num_heads, batch_first=True)
     state = {"in_proj_weight": mha.qkv.weight, "in_proj_bias": mha.qkv.bias}
@@ -127,26 +67,69 @@ def to_torch_by_order(mha):
     return layer
 
 
-TO_TORCH = {
-    "answer": answers.to_torch,
-    "oracle": oracles.to_torch,
-    "state_dict": to_torch_by_state,
-    "parameters shared": to_torch_sharing,
-    "part by part": to_torch_part_by_part,
-    "parameters in their order": to_torch_by_order,
-}
-
 RIGHT_ANSWERS = {
-    "matmul": MATMUL,
-    "matmul_transposed": MATMUL_TRANSPOSED,
-    "batched_trace": BATCHED_TRACE,
-    "pairwise_dot": PAIRWISE_DOT,
-    "bilinear": BILINEAR,
-    "split_heads": SPLIT_HEADS,
-    "merge_heads": MERGE_HEADS,
+    "matmul": {
+        "answer": answers.matmul,
+        "oracle": oracles.matmul,
+        "@": lambda a, b: a @ b,
+        "loops": product_in_loops,
+        "einsum without an arrow": lambda a, b: torch.einsum("ij,jk", a, b),
+    },
+    "matmul_transposed": {
+        "answer": answers.matmul_transposed,
+        "oracle": oracles.matmul_transposed,
+        "@": lambda a, b: a @ b.T,
+        "loops": lambda a, b: product_in_loops(a, b.t()),
+    },
+    "batched_trace": {
+        "answer": answers.batched_trace,
+        "oracle": oracles.batched_trace,
+        "diagonal": trace_of_the_diagonal,
+        "indices": lambda a: a[:, torch.arange(a.shape[1]), torch.arange(a.shape[2])].sum(1),
+        "vmap": lambda a: torch.vmap(torch.trace)(a),
+    },
+    "pairwise_dot": {
+        "answer": answers.pairwise_dot,
+        "oracle": oracles.pairwise_dot,
+        "bmm": pairwise_dot_in_two_steps,
+        "@": lambda q, k: q @ k.mT,
+        "image by image": lambda q, k: torch.stack([q[i] @ k[i].T for i in range(len(q))]),
+    },
+    "bilinear": {
+        "answer": answers.bilinear,
+        "oracle": oracles.bilinear,
+        "@": bilinear_in_two_steps,
+        "w and y first": lambda x, w, y: x @ (w @ y.transpose(-1, -2)),
+        "features one by one": lambda x, w, y: sum(x[:, :, d, None] * (y @ w[d])[:, None] for d in range(w.shape[0])),
+    },
+    "split_heads": {
+        "answer": answers.split_heads,
+        "oracle": stand_ins.split_heads,
+        "view and permute": lambda x, h: x.view(*x.shape[:2], h, -1).permute(0, 2, 1, 3),
+        "unflatten": lambda x, h: x.unflatten(-1, (h, -1)).movedim(2, 1),
+        "slices": lambda x, h: torch.stack(
+            [x[..., i * (x.shape[2] // h) : (i + 1) * (x.shape[2] // h)] for i in range(h)], 1
+        ),
+        "transposed first": lambda x, h: x.mT.reshape(x.shape[0], h, -1, x.shape[1]).mT.contiguous(),
+    },
+    "merge_heads": {
+        "answer": answers.merge_heads,
+        "oracle": stand_ins.merge_heads,
+        "contiguous and view": merge_in_two_steps,
+        "permute and reshape": lambda x: x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1),
+        "loop over heads": lambda x: torch.cat([x[:, head] for head in range(x.shape[1])], dim=2),
+        "transposed first": lambda x: x.mT.flatten(1, 2).mT,
+    },
     "attend": right_attention.ATTEND,
     "MultiHeadAttention": right_attention.MULTI_HEAD_ATTENTION,
-    "to_torch": TO_TORCH,
+    "to_torch": {
+        "answer": answers.to_torch,
+        "oracle": oracles.to_torch,
+        "state_dict": to_torch_by_state,
+        "parameters shared": to_torch_sharing,
+        "part by part": to_torch_part_by_part,
+        "parameters in their order": to_torch_by_order,
+    },
 }
 
 # Mutations that are right too. A key is a regular expression for a text such as "softmax, line 3: a - b -> a + b", with lines
