@@ -60,6 +60,7 @@ def build_book() -> Path:
     cache = ROOT / "_build" / ".jupyter_cache"  # it compares only the code of chapters
     if cache.exists() and cache.stat().st_mtime < (ROOT / FIGURES).stat().st_mtime:
         shutil.rmtree(cache)
+    _run_chapters(cache)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
@@ -72,6 +73,25 @@ def build_book() -> Path:
     stamp.write_text(digest, encoding="utf-8")
     _put_wheel()
     return page
+
+
+def _run_chapters(cache: Path) -> None:
+    """Let jupyter-cache run the chapters whose outputs it does not hold, several at a time.
+
+    Jupyter Book would run them one after the other. It runs again a chapter that failed here, and says why it fails.
+    """
+    cache.mkdir(parents=True, exist_ok=True)  # else jcache asks whether to make it
+    jcache, environment = Path(sys.executable).with_name("jcache"), chapter_environment() | {"JUPYTERCACHE": str(cache)}
+    chapters = [path for path in sorted(ROOT.glob("book/*.md")) if "```{code-cell}" in path.read_text(encoding="utf-8")]
+    add = [jcache, "notebook", "add", "--reader", "myst_nb_md", *chapters]
+    subprocess.run(add, env=environment, stdout=subprocess.DEVNULL, check=True)
+    execute = [jcache, "project", "execute", "--executor", "temp-parallel", "--timeout", "180"]
+    with subprocess.Popen(
+        execute, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as run:
+        for line in run.stderr:
+            if line.startswith("[REPORT"):  # the others are warnings of the kernels
+                print(line, end="", flush=True)
 
 
 def _put_wheel() -> None:
