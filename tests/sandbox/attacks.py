@@ -51,7 +51,7 @@ SOON = """
 unsolved input-transformer serves-itself patched-comparisons reads-the-answers edits-the-results edits-the-tests
 agent-odd-replies replies-for-later torch-patched lying-tensors other-processes searches-memory hooks sockets
 escapes endless-loop-deaf memory background-process kills-everything messages
-link-to-answers nothing truncated stripped active-outputs name-script name-dots
+link-to-answers active-outputs name-script name-dots
 """
 SOON_ON = ("1_attention", "2_multihead")
 # Where the page shows an attack, and where fresh kernels are tried.

@@ -1,11 +1,7 @@
 """All attacks in their groups. The code of most is in hostile/; the others are made here."""
 
 import io
-import json
-import os
 import re
-from pathlib import Path
-from typing import Any
 
 import nbformat
 import torch
@@ -24,10 +20,9 @@ from making import (
     Place,
     submit_words,
 )
-from sample_class import own_weights, saved, strip_cells
+from sample_class import own_weights, saved
 
 from autograder.cells import is_solution
-from autograder.checks.vit.checkpoint import RECORD
 
 POINTS = Group("Points for nothing")
 
@@ -89,36 +84,12 @@ MODULES.coded("parameters-that-lie", "LayerNorm", on=THIRD)
 MODULES.coded("neighbours", on=THIRD)
 
 
-def submit_weights(place: Place, state: dict[str, Any]) -> None:
-    """Submit the answers with these weights."""
-    place.submit(place.solved())
-    place.submit(saved(state), "vit.pt")
-
-
-class Code:
-    """An object whose pickle is a command."""
-
-    def __reduce__(self):
-        return exec, ("import os; os.system('echo I ran > /tmp/ran')",)
-
-
-@MODULES.made("vit.pt", on=FOURTH)
-def weights_of_the_book(place: Place) -> None:
-    """Submits the weights that the book publishes."""
-    submit_weights(place, torch.load(RECORD, weights_only=True))
-
-
-@MODULES.made("vit.pt", on=FOURTH)
-def weights_with_code(place: Place) -> None:
-    """Submits a file of weights that runs a command when it is loaded."""
-    submit_weights(place, torch.load(io.BytesIO(own_weights())) | {"head.bias": Code()})
-
-
 @MODULES.made("checkpoint_90 checkpoint_95 checkpoint_97 checkpoint_98", on=FOURTH)
 def weights_huge(place: Place) -> None:
     """Submits weights near the largest possible number."""
     state = torch.load(io.BytesIO(own_weights()))
-    submit_weights(place, {name: torch.full_like(value, 3e38) for name, value in state.items()})
+    place.submit(place.solved())
+    place.submit(saved({name: torch.full_like(value, 3e38) for name, value in state.items()}), "vit.pt")
 
 
 LEAKS = Group("Leaks")
@@ -217,35 +188,10 @@ x
 """
 
 
-def classmates(place: Place) -> Path:
-    """Return a classmate's folder."""
-    return place.course / "submitted/b-good" / place.assignment.name
-
-
-@FILES.made(NO_SCORE, "unreadable")
-def fifo(place: Place) -> None:
-    """Submits a pipe to which nobody writes instead of the notebook."""
-    os.mkfifo(place.folder / place.name)
-
-
-@FILES.made(NO_SCORE, "unreadable")
-def sparse(place: Place) -> None:
-    """Submits a file of 10 GB that uses no disk space instead of the notebook."""
-    place.submit(b"")
-    os.truncate(place.folder / place.name, 10**10)
-
-
 @FILES.made(NO_SCORE, "unreadable")
 def link_to_answers(place: Place) -> None:
     """Submits a link to the instructor's notebook instead of the notebook."""
     (place.folder / place.name).symlink_to(place.course / "source" / place.assignment.name / place.name)
-
-
-@FILES.made(NO_SCORE, "unreadable")
-def linked_folder(place: Place) -> None:
-    """Submits a link to a classmate's folder, as its own folder, instead of the notebook."""
-    place.folder.rmdir()
-    place.folder.symlink_to(classmates(place))
 
 
 @FILES.made(NO_SCORE, "unreadable")
@@ -258,47 +204,7 @@ def json_bomb(place: Place) -> None:
 def hard_link(place: Place) -> None:
     """Submits a hard link to a classmate's file, which counts as a copy of it."""
     place.solved()
-    (place.folder / place.name).hardlink_to(classmates(place) / place.name)
-
-
-@FILES.made(NO_SCORE, "missing")
-def nothing(place: Place) -> None:
-    """Submits nothing."""
-
-
-@FILES.made("self_attention attention_backward", "needs a look", on=FIRST)
-def truncated(place: Place) -> None:
-    """Submits a file that ends in the middle of self_attention."""
-    text = json.dumps(place.solved()).encode()
-    place.submit(text[: text.index(b"def self_attention") + 40])
-
-
-@FILES.made(states="graded after repair")
-def latin_1(place: Place) -> None:
-    """Submits a file in Latin-1 instead of UTF-8."""
-    place.submit(json.dumps(place.solved(), ensure_ascii=False).encode("latin-1", "replace"))
-
-
-@FILES.made()
-def odd_fields(place: Place) -> None:
-    """Submits a notebook with fields of the wrong type, and with values in the list of cells that are not cells."""
-    made = place.solved()
-    for cell in made.cells:
-        cell.outputs, cell.execution_count, cell.attachments = "none", [7], 5
-        cell.source = cell.source.splitlines(keepends=True)
-    made.cells[0].metadata = {"nbgrader": [1], "id": {"a": 1}}
-    made.cells += [None, 7, "cell", [], {}, {"source": 4}, {"cell_type": 1, "source": [1, "x", None]}]
-    made.nbformat, made.metadata = "four", None
-    place.submit(made)
-
-
-@FILES.made(states="graded after repair")
-def stripped(place: Place) -> None:
-    """Submits a notebook without metadata and ids."""
-    made = place.solved()
-    made.metadata = {}
-    strip_cells(made)
-    place.submit(made)
+    (place.folder / place.name).hardlink_to(place.course / "submitted/b-good" / place.assignment.name / place.name)
 
 
 @FILES.made()
@@ -334,13 +240,6 @@ def many_files(place: Place) -> None:
         place.submit(b"x", f"{number}.ipynb")
     (place.folder / "up").symlink_to("/")
     (place.folder / ".ipynb_checkpoints").mkdir()
-
-
-@FILES.made(states="needs a look")
-def bad_timestamp(place: Place) -> None:
-    """Submits a timestamp.txt that contains no time."""
-    place.submit(place.solved())
-    place.submit(b"yesterday \xff\x00 9999-99-99", "timestamp.txt")
 
 
 @FILES.made(states="graded after repair")
