@@ -4,9 +4,9 @@ Each text takes hours if a step grows with the square of its length. A process o
 """
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -20,6 +20,7 @@ from autograder.lms.names import read_name
 from autograder.notebooks import MAX_CELLS
 from autograder.report.safe_html import cleaned_code, cleaned_markdown
 from autograder.report.similarity import own_code, similar_pairs
+from autograder.spreadsheets import defuse
 
 SECONDS = 120.0
 MANY = 150_000
@@ -38,76 +39,81 @@ def texts() -> list[str]:
     return [begin + pattern * (MANY // len(pattern)) for pattern in PATTERNS for begin in BEGINNINGS]
 
 
-def repair_all(kind: str, sources: list[str], times: int = 1) -> None:
-    """Repair a notebook with each source in cells of its own, next to empty answers."""
+def repair(kind: str, sources: list[str]) -> None:
+    """Repair a notebook with cells of its own next to empty answers."""
     assignment = assignment_of("1_attention")
     cells = json.loads(nbformat.writes(assignment.release))["cells"]
-    for source in sources:
-        own = {"cell_type": kind, "id": "own", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
-        data = json.dumps(
-            {"cells": [*cells, *[own] * times], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-        ).encode()
-        repair_notebook(data, assignment.instructor, assignment.release)
+    own = {"cell_type": kind, "id": "own", "metadata": {}, "outputs": [], "execution_count": None}
+    cells += [own | {"source": source} for source in sources]
+    data = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+    repair_notebook(data, assignment.instructor, assignment.release)
 
 
-def show_all(sources: list[str]) -> None:
+def repair_all(kind: str) -> None:
+    """Repair a notebook with each source."""
+    for source in texts() + CODE:
+        repair(kind, [source])
+
+
+def repair_equal(kind: str, source: str) -> None:
+    """Repair a notebook with as many equal cells as it may have."""
+    repair(kind, [source] * MAX_CELLS)
+
+
+def show_all() -> None:
     """Show each source as text and as code."""
-    for source in sources:
+    for source in texts():
         cleaned_markdown(source)
         cleaned_markdown(source[:20_000])
         cleaned_code(source, in_colours=False)
 
 
-def read_names(names: list[str]) -> None:
+def read_names() -> None:
     """Read each text as the name of a file in a download; a zip archive's names have at most 65,535 bytes."""
-    for name in names:
+    for name in texts() + [begin + "_1" * 30_000 for begin in ("", "LATE_", "a_1_assignsubmission_file_")]:
         read_name(name[:60_000], "1_attention")
 
 
-def compare_long(folder: Path) -> None:
+def defuse_all() -> None:
+    """Export each text in a table for a spreadsheet, and texts of characters that nobody sees."""
+    for text in [*texts(), "\n" * 10**6, " " * 10**6, ";-" * 10**5, '"' * 10**6, "-" + " " * 10**6 + "x"]:
+        defuse(text)
+
+
+def compare_long() -> None:
     """Compare three students who wrote three megabytes each."""
-    assignment, course = assignment_of("1_attention"), Course(folder)
-    for student in ("ada", "ben", "cai"):
-        notebook = fill_in(assignment.release, assignment.instructor)
-        lines = "\n".join(f"{student}_{i} = rows_{i} @ keys_{i * 7 % 11} + {i}" for i in range(6000))
-        notebook.cells += [nbformat.v4.new_code_cell(lines) for _ in range(15)]
-        path = course.autograded_path(student, assignment)
-        path.parent.mkdir(parents=True)
-        path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
-    codes = {student: "\n\n".join(own_code(course, assignment, student).values()) for student in ("ada", "ben", "cai")}
+    assignment = assignment_of("1_attention")
+    with tempfile.TemporaryDirectory() as folder:
+        course = Course(Path(folder))
+        for student in ("ada", "ben", "cai"):
+            notebook = fill_in(assignment.release, assignment.instructor)
+            lines = "\n".join(f"{student}_{i} = rows_{i} @ keys_{i * 7 % 11} + {i}" for i in range(6000))
+            notebook.cells += [nbformat.v4.new_code_cell(lines) for _ in range(15)]
+            path = course.autograded_path(student, assignment)
+            path.parent.mkdir(parents=True)
+            path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+        codes = {
+            student: "\n\n".join(own_code(course, assignment, student).values()) for student in ("ada", "ben", "cai")
+        }
     pairs = similar_pairs(codes)
     assert sum(len(side) for pair in pairs for side in pair.sides) < 3_000_000
 
 
-def finishes(function: Callable[..., Any], *arguments: Any) -> None:
-    """Run a function in a process of its own, which is ended after SECONDS."""
+@pytest.mark.parametrize(
+    ("job", "arguments"),
+    [
+        (repair_all, ("markdown",)),
+        (repair_all, ("code",)),
+        (repair_equal, ("markdown", "The variance of a score grows with the width.")),
+        (repair_equal, ("code", "def softmax(x):\n    return x")),
+        (show_all, ()),
+        (read_names, ()),
+        (compare_long, ()),
+        (defuse_all, ()),
+    ],
+)
+def test_time_is_linear(job: Callable[..., None], arguments: tuple[str, ...]) -> None:
+    """Is any long, repetitive or nested text repaired, shown, compared, exported, and read as a file's name?"""
     with Workers(1, seconds=SECONDS) as workers:
-        [(_, result)] = workers.run(function, {"job": arguments})
+        [(_, result)] = workers.run(job, {"job": arguments})
     assert result is None, result
-
-
-@pytest.mark.parametrize("kind", ["markdown", "code"])
-def test_repair_is_linear(kind: str) -> None:
-    """Is a submission with any long, repetitive or nested cell repaired?"""
-    finishes(repair_all, kind, texts() + CODE)
-
-
-@pytest.mark.parametrize("source", ["The variance of a score grows with the width.", "def softmax(x):\n    return x"])
-def test_repair_of_many_equal_cells_is_linear(source: str) -> None:
-    """Is a submission with 2,000 equal cells repaired?"""
-    finishes(repair_all, "code" if "def" in source else "markdown", [source], MAX_CELLS)
-
-
-def test_pages_are_linear() -> None:
-    """Is any long, repetitive text shown?"""
-    finishes(show_all, texts())
-
-
-def test_names_of_files_are_read_in_linear_time() -> None:
-    """Is any long, repetitive name of a file read?"""
-    finishes(read_names, texts() + [begin + "_1" * 30_000 for begin in ("", "LATE_", "a_1_assignsubmission_file_")])
-
-
-def test_similarity_is_bounded(tmp_path: Path) -> None:
-    """Does a student's own code of three megabytes neither hold up the report nor fill its page?"""
-    finishes(compare_long, tmp_path)

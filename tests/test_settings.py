@@ -46,23 +46,18 @@ def test_settings_in_another_encoding_are_refused_with_a_remedy(encoding: str, t
 
 
 @pytest.mark.parametrize(
-    ("given", "page"),
+    ("given", "page", "book"),
     [
-        ("git@gitlab.com:group/part/course.git", "https://gitlab.com/group/part/course"),
-        ("ssh://git@git.uni.example:2222/group/course.git", "https://git.uni.example/group/course"),
-        ("https://git.uni.example:8443/group/course/", "https://git.uni.example:8443/group/course"),
+        ("git@gitlab.com:group/part/course.git", "https://gitlab.com/group/part/course", ""),
+        ("ssh://git@git.uni.example:2222/group/course.git", "https://git.uni.example/group/course", ""),
+        ("https://git.uni.example:8443/group/course/", "https://git.uni.example:8443/group/course", ""),
+        ("git@github.com:YOU/YOU.github.io.git", "https://github.com/YOU/YOU.github.io", "https://you.github.io/"),
     ],
 )
-def test_address_on_another_host_stays_there(given: str, page: str, tmp_path: Path) -> None:
-    """Is the page on another host found too, and no book on GitHub Pages invented?"""
+def test_address_of_the_book_is_that_of_the_host(given: str, page: str, book: str, tmp_path: Path) -> None:
+    """Is a page on another host found too, without a book there, and is YOU.github.io published at its own name?"""
     settings = settings_of(tmp_path, f'repository = "{given}"')
-    assert settings.repository == page and settings.address_of_book == ""
-
-
-def test_repository_of_a_users_own_pages_has_its_book_at_the_top(tmp_path: Path) -> None:
-    """Is YOU.github.io published at its own name?"""
-    settings = settings_of(tmp_path, 'repository = "https://github.com/YOU/YOU.github.io.git"')
-    assert settings.address_of_book == "https://you.github.io/"
+    assert (settings.repository, settings.address_of_book) == (page, book)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import time
 from pathlib import Path
 
 import pytest
 
 from autograder.course.course import Course
 from autograder.course.regrade_requests import answer_request, read_requests
-from autograder.course.roster import Roster, read_worksheet
+from autograder.course.roster import read_worksheet
 from autograder.spreadsheets import csv_text, defuse, read_table
 
 LONG = "word " * 100_000  # more characters than Python's own limit of 131,072
@@ -58,32 +57,14 @@ def test_roster_that_is_no_table_is_refused_with_its_line(tmp_path: Path, data: 
         Course(tmp_path).roster()
 
 
-def test_roster_that_is_a_folder_is_refused(tmp_path: Path) -> None:
-    """Does a folder with the file's name give an error in words?"""
-    (tmp_path / "roster.csv").mkdir()
-    with pytest.raises(ValueError, match=r"roster.csv cannot be read: .* is not a plain file"):
-        Course(tmp_path).roster()
-
-
-def test_long_texts_stop_nobody(tmp_path: Path) -> None:
-    """Can a request, a name and an online text each be longer than Python's own limit for a cell?"""
+def test_long_texts_and_zero_bytes_stop_nobody(tmp_path: Path) -> None:
+    """Is the rest of a table read after a text that is longer than Python's own limit for a cell, and after a zero byte?"""
+    path = table(tmp_path, f"student,why\nada,{LONG}\nbea,a\0b\ncem,c\n")
+    assert [row[1] for row in read_table(path).rows] == [LONG, "a\ufffdb", "c"]
     table(tmp_path, f"student,assignment,part,why\nada,1_attention,softmax,{LONG}\n", "regrade-requests.csv")
-    assert read_requests(tmp_path)[0].why == LONG.strip()
     answer_request(tmp_path, "ada", "1_attention", "softmax", "Looked at again.", ["ada"])
     (request,) = read_requests(tmp_path)
     assert (request.why, request.answer) == (LONG.strip(), "Looked at again.")
-    table(tmp_path, f"id,first_name\nada,{LONG}\n", "roster.csv")
-    assert len(Roster(Course(tmp_path)).people[0].first_name) == len(LONG.strip())
-    moodle = table(tmp_path, f"Identifier,Full name,Grade,Online text\nParticipant 1,Ada,,{LONG}\n")
-    assert len(read_worksheet(moodle).rows[0][3]) == len(LONG)
-    canvas = table(tmp_path, f"Student,ID,SIS Login ID,Section,Essay (7)\nAda,1,ada,{LONG},3\n")
-    assert [entry.number for entry in read_worksheet(canvas).entries()] == ["1"]
-
-
-def test_a_zero_byte_of_a_student_stops_nobody(tmp_path: Path) -> None:
-    """Is the rest of the table read after a zero byte?"""
-    path = table(tmp_path, b"student,assignment,part,why\nada,1_attention,softmax,a\0b\nbea,1_attention,softmax,c\n")
-    assert [row[3] for row in read_table(path).rows] == ["a\ufffdb", "c"]
 
 
 def test_worksheet_of_moodle_with_a_backslash_before_a_quotation_mark(tmp_path: Path) -> None:
@@ -120,13 +101,3 @@ NAMES = ["-", "-1", "-1.5", "O'Brien", "Anne-Marie", "D'Angelo & Söhne", "名�
 def test_honest_cells_stay_as_they_are(cell: object) -> None:
     """Do names, numbers and identifiers stay readable for the systems?"""
     assert defuse(cell) == cell
-
-
-@pytest.mark.parametrize(
-    "text", ["\n" * 10**6, " " * 10**6, ";-" * 10**5, '"' * 10**6, "-" + " " * 10**6 + "x"], ids=len
-)
-def test_defuse_takes_time_in_proportion_to_the_text(text: str) -> None:
-    """Is the search linear for a hostile text? Only a quadratic search exceeds the bound on processor time."""
-    begun = time.process_time()
-    defuse(text)
-    assert time.process_time() - begun < 20
