@@ -66,15 +66,6 @@ def test_package_outside_a_clone_asks_for_one(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["feedback", "report"])
-def test_nothing_graded_says_what_to_do_first(command: str, tmp_path: Path) -> None:
-    """Does a command that needs scores say how to get them?"""
-    result = run(command, NAME, "--course", str(tmp_path))
-    assert result.exit_code == 1
-    assert f"no submission of {NAME} is graded" in result.stderr
-    assert f'run "autograder grade {NAME} --course {tmp_path}" first' in result.stderr
-
-
 @pytest.mark.parametrize("command", ["grade", "feedback", "report"])
 def test_all_of_nothing_says_where_it_looked(command: str, tmp_path: Path) -> None:
     """Without submissions, does --all give one line with the expected folder?"""
@@ -116,7 +107,7 @@ def test_grade_without_the_sandbox_must_be_said(monkeypatch: pytest.MonkeyPatch,
     result = run("grade", NAME, "--course", str(tmp_path / "course"))
     assert result.exit_code == 1
     assert "bubblewrap is not installed" in result.stderr
-    assert "--no-sandbox" in result.stderr
+    assert "apt-get install bubblewrap" in result.stderr and "--no-sandbox" in result.stderr
     assert Course(tmp_path / "course").load_results(NAME) == []
 
 

@@ -45,12 +45,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def autograder(copy: Path, command: str) -> str:
-    """Run a line of the shell with the copy's modules; return its output."""
-    line = command.replace(".venv/bin/autograder", f"{sys.executable} -m autograder")
-    return checked(copy, "bash", "-o", "pipefail", "-c", line)
-
-
 def run_python(copy: Path, *arguments: str) -> str:
     """Run Python with the copy's modules, in its own process; return its output."""
     return checked(copy, sys.executable, *arguments)
@@ -113,7 +107,8 @@ def test_page_prints_what_it_says(copy: Path, page: str) -> None:
     commands = QUOTED.findall(page)
     assert commands
     for command, said in commands:
-        printed = autograder(copy, command)
+        line = command.replace(".venv/bin/autograder", f"{sys.executable} -m autograder")
+        printed = checked(copy, "bash", "-o", "pipefail", "-c", line)
         number = re.search(r"(\d+) of", printed)[1]
         assert printed.split() == [number if word == "N" else word for word in said.split()]
 

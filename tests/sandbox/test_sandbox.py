@@ -162,21 +162,12 @@ def test_sandbox_user_owns_nothing(kernel: Kernel) -> None:
     assert attempt(kernel, f"import subprocess; subprocess.run({mount}, check=True, stderr=-3)") == "CalledProcessError"
 
 
-# What a false bubblewrap does, and the error: it is missing, or it makes no sandbox.
-BROKEN = {
-    "": r"bubblewrap is not installed.*apt-get install bubblewrap.*--no-sandbox",
-    "echo 'No permissions to create new namespace' >&2; exit 1": r"No permissions to create new namespace.*(?s:.)*userns",
-}
-
-
-@pytest.mark.parametrize("program", BROKEN)
-def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
-    """If bubblewrap is missing or makes no sandbox, does grading stop, with what to do?"""
-    if program:
-        (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
-        (tmp_path / "bwrap").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}" if program else str(tmp_path))
-    with pytest.raises(SandboxError, match=BROKEN[program]):
+def test_sandbox_that_does_not_work_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """If bubblewrap makes no sandbox, does grading stop, with what to do?"""
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'No permissions to create new namespace' >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(SandboxError, match=r"No permissions to create new namespace.*(?s:.)*userns"):
         check_sandbox()
 
 
