@@ -17,7 +17,6 @@ from in_kernel import attempt, told
 from autograder.imports import ROOT
 from autograder.sandbox.host.bubblewrap import SandboxError, check_sandbox
 from autograder.sandbox.host.kernel import Kernel
-from autograder.sandbox.host.limits import Limits
 
 IS_ROOT = os.getuid() == 0
 
@@ -76,7 +75,7 @@ def test_sandbox_is_read_only(kernel: Kernel) -> None:
 
 
 def test_sandbox_shows_no_folder_but_those_of_security_md(kernel: Kernel, secrets: list[Path]) -> None:
-    """Does it show only the system, Python, our files for sandboxes and fonts, but no answer, course or password?"""
+    """Does it show only the system, Python, our files for sandboxes, but no answer, course or password?"""
     text = told(kernel, "import json\nprint(json.dumps(open('/proc/self/mountinfo').read()))")
     places = [Path(line.split()[4].replace(r"\040", " ")) for line in text.splitlines()]
     allowed = [Path("/", name) for name in ("dev", "proc", "tmp", "new_tmp", "grader", "usr", "bin", "sbin")]
@@ -176,17 +175,6 @@ def test_processors_whose_calls_are_unknown_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))
     with pytest.raises(SandboxError, match="not those of riscv64"):
         check_sandbox()
-
-
-def test_font_list_that_a_kernel_may_not_read_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Does a kernel start if Matplotlib's list of fonts was written under a umask of 077, and does it get other lists?"""
-    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path))
-    for name, mode in (("fontlist-v1.json", 0o600), ("fontlist-v2.json", 0o644)):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-        (tmp_path / name).chmod(mode)
-    with contextlib.closing(Kernel(Limits(forked=False))) as kernel:
-        found = told(kernel, "import glob\nprint(json.dumps(sorted(glob.glob('.cache/matplotlib/fontlist*'))))")
-        assert found == [".cache/matplotlib/fontlist-v1.json"] * (not IS_ROOT) + [".cache/matplotlib/fontlist-v2.json"]
 
 
 def test_sandbox_is_ended_first_where_memory_is_short(kernel: Kernel) -> None:

@@ -409,8 +409,8 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += ["--tmpfs", str(ROOT)]
     for folder in _shown_folders():
         command += _visible(folder, folder)
-    for file in (*(GUEST / name for name in INSIDE), *_font_lists()):
-        command += _visible(file, Path("/grader", file.name))
+    for name in INSIDE:
+        command += _visible(GUEST / name, Path("/grader", name))
     for file in STAND_INS:
         command += _visible(file, Path("/grader", file.relative_to(ROOT)))
     for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
@@ -432,12 +432,6 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += ["--cap-add", f"CAP_{name}"]
     drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--no-new-privs"]
     return [*command, "--", *drop, "--bounding-set=-all", "--inh-caps=-all"]
-
-
-def _font_lists() -> Iterator[Path]:
-    """Return Matplotlib's lists of this machine's fonts, which each kernel would otherwise need seconds to make."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
-    return Path(os.environ.get("MPLCONFIGDIR", caches)).glob("fontlist-*.json")
 
 
 def _python_folders() -> list[Path]:
