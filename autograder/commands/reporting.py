@@ -16,8 +16,8 @@ from autograder.commands.options import (
     ShowOption,
 )
 from autograder.commands.selection import (
-    all_graded_classes,
     course_in,
+    find_assignments,
     graded_class,
     select_assignments,
     stop_if_not_graded,
@@ -60,9 +60,10 @@ def report(
     from autograder.report.course_page import course_table, write_course_page
     from autograder.report.report import write_report
 
-    graded = [graded_class(name, course) for name in select_assignments(assignments, everything, course)]
-    pages = {assignment.name: write_report(in_course, assignment, results) for in_course, assignment, results in graded}
-    everybody = [(assignment, results) for _, assignment, results in all_graded_classes(course, graded)]
+    graded = {name: graded_class(name, course) for name in select_assignments(assignments, everything, course)}
+    pages = {name: write_report(*each) for name, each in graded.items()}
+    names = [name for name in find_assignments() if name in graded or course_in(course).load_results(name)]
+    everybody = [(graded.get(name) or graded_class(name, course))[1:] for name in names]
     page = write_course_page(course_in(course), everybody)
     if as_json:
         print_json({"course": page, "reports": pages, "students": course_table(course_in(course), everybody)})
@@ -70,7 +71,7 @@ def report(
         for name, path in pages.items():
             say(f"Report on {name}: {path}")
         say(f"Page of the course: {page}")
-    stop_if_not_graded(result for *_, results in graded for result in results)
+    stop_if_not_graded(result for *_, results in graded.values() for result in results)
 
 
 def similarity(

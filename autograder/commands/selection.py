@@ -63,15 +63,6 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
     return course, assignment, results
 
 
-def all_graded_classes(
-    folder: Path, known: Iterable[tuple["Course", "Assignment", list["Result"]]] = ()
-) -> list[tuple["Course", "Assignment", list["Result"]]]:
-    """Return `graded_class` of every assignment with results. The `known` classes are not loaded again."""
-    loaded = {each[1].name: each for each in known}
-    graded = [name for name in find_assignments() if name in loaded or course_in(folder).load_results(name)]
-    return [loaded.get(name) or graded_class(name, folder) for name in graded]
-
-
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
     """Let a command fail if an error of the grader left a student without a score."""
     failed = [result for result in results if result.state == "not graded"]
