@@ -13,7 +13,7 @@ from in_kernel import REACH
 from nbformat import NotebookNode
 from sample_class import answer, fill_in, own_weights, rewrite
 
-from autograder.cells import is_grade, is_solution
+from autograder.cells import is_solution
 from autograder.course.course import Assignment
 from autograder.imports import ROOT
 from autograder.report.report import questions_of
@@ -152,11 +152,3 @@ class Group:
             place.submit(made)
 
         self.attacks.append(Attack(name, tries.strip('"'), make, costs, states, on=on))
-
-
-def submit_words(place: Place, text: str) -> None:
-    """Submit the answers, with this text as a written answer and in an own cell."""
-    made = place.solved()
-    next(cell for cell in made.cells if is_solution(cell) and is_grade(cell)).source = text
-    made.cells.append(nbformat.v4.new_markdown_cell(text))
-    place.submit(made)

@@ -18,11 +18,10 @@ from making import (
     Attack,
     Group,
     Place,
-    submit_words,
 )
 from sample_class import own_weights, saved
 
-from autograder.cells import is_solution
+from autograder.cells import is_grade, is_solution
 
 POINTS = Group("Points for nothing")
 
@@ -245,13 +244,10 @@ def many_files(place: Place) -> None:
 @FILES.made(states="graded after repair")
 def active_words(place: Place) -> None:
     """Writes scripts, links, styles, a missing picture and half a character into text cells."""
-    submit_words(place, ACTIVE_WORDS)
-
-
-@FILES.made()
-def slow_words(place: Place) -> None:
-    """Writes text that a Markdown parser needs hours to read."""
-    submit_words(place, "\\begin{a}" * 60_000 + "[^" * 60_000)
+    made = place.solved()
+    next(cell for cell in made.cells if is_solution(cell) and is_grade(cell)).source = ACTIVE_WORDS
+    made.cells.append(nbformat.v4.new_markdown_cell(ACTIVE_WORDS))
+    place.submit(made)
 
 
 FILES.coded("active-outputs")
