@@ -101,7 +101,6 @@ LEAKS.coded("escapes")
 
 
 RESOURCES = Group("Time, memory, processes")
-RESOURCES.coded("endless-loop", "softmax", "timed out", on=FIRST)
 RESOURCES.coded("endless-loop-deaf", states="timed out")
 
 
@@ -130,7 +129,6 @@ def many_cells(place: Place) -> None:
 
 
 ENDS = Group("Ends, messages, odd values")
-ENDS.coded("ends-in-answers", "softmax self_attention attention_backward", "crashed", on=FIRST)
 ENDS.coded("kills-everything", states="crashed")
 ENDS.coded("exit-cell")
 ENDS.coded("name-of-no-text")
