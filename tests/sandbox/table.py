@@ -130,7 +130,6 @@ def many_cells(place: Place) -> None:
 
 ENDS = Group("Ends, messages, odd values")
 ENDS.coded("kills-everything", states="crashed")
-ENDS.coded("exit-cell")
 ENDS.coded("name-of-no-text")
 ENDS.coded("messages", states="graded or needs a look")
 ENDS.coded("errors", "softmax attention self_attention", on=FIRST)

@@ -212,13 +212,22 @@ def test_kernel_has_no_file_open_on_our_disk(kernel: Kernel) -> None:
 
 
 def test_cell_works_as_in_jupyter(start: Callable[..., Kernel]) -> None:
-    """Can a cell import a file that an earlier cell wrote, and use the magics of Jupyter's editor?"""
+    """Can a cell import a file that a cell wrote, use the magics of Jupyter's editor, and run after one that ended?"""
     kernel = start()
     kernel.run_cell("%%writefile written_by_a_cell.py\nnumber = 7")
     assert told(kernel, "import written_by_a_cell\nprint(written_by_a_cell.number)") == 7
     assert told(kernel, "%autosave 60\n%clear\n%less written_by_a_cell.py\nprint(8)") == 8
     kernel.run_cell("import asyncio\nasync def nine(): return 9\ntask = asyncio.create_task(nine())")
     assert told(kernel, "print(await task)") == 9
+    for end in (
+        "exit()",
+        "quit()",
+        "import sys\nsys.exit(1)",
+        "input()",
+        "raise SystemExit",
+        "raise KeyboardInterrupt",
+    ):
+        kernel.run_cell(end)
     assert told(kernel, "get_ipython().run_cell('n = 10')\nprint(n)") == 10
 
 
