@@ -37,7 +37,7 @@ from making import CANARY, FIFTH, Attack, Place, automatic_points
 from table import ATTACKS, GROUPS
 
 from autograder.course.course import Assignment, Course, Result
-from autograder.files import write_atomically
+from autograder.files import printable, write_atomically
 from autograder.grade.grade import grade, load_assignment
 from autograder.grade.workers import Workers
 from autograder.judge.exercise import exercises_of
@@ -51,7 +51,7 @@ SOON = """
 unsolved input-transformer serves-itself patched-comparisons reads-the-answers edits-the-results edits-the-tests
 agent-odd-replies replies-for-later torch-patched lying-tensors other-processes searches-memory hooks sockets
 escapes endless-loop-deaf memory background-process kills-everything messages
-link-to-answers active-outputs name-script name-dots
+link-to-answers active-outputs name-template name-dots
 """
 SOON_ON = ("1_attention", "2_multihead")
 # Where the page shows an attack, and where fresh kernels are tried.
@@ -114,7 +114,7 @@ class Run:
 
 
 def _shown(folder: str) -> str:
-    name = folder.encode("utf-8", "backslashreplace").decode()
+    name = printable(folder)
     return f"({name[:60]}{'…' * (len(name) > 60)})"
 
 

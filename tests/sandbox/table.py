@@ -252,15 +252,11 @@ FILES.coded("active-outputs")
 
 STUDENTS = (  # the last four cannot be names of students: special files are made from them
     ("option", "looks like an option of a command", "-rf"),
-    ("script", "is a script and a template", "<img src=x onerror=alert(1)>{{ 7*7 }} ${HOME} %s $(id)"),
-    ("formula", "is a formula with a comma and a quotation mark", '=1+1, "Jr"'),
+    ("template", "is a template and a command", "{{ 7*7 }} ${HOME} %s $(id)"),
+    ("formula", "is a formula with a comma", "=1+1, Jr"),
     ("sql", "is a statement in SQL", "'; DROP TABLE student; --"),
-    (
-        "two-lines",
-        "has two lines, text from right to left, and an emoji",
-        "\u202e\u0646\u0648\n\U0001f9d1\u200d\U0001f393e\u0301",
-    ),
-    ("hidden", "is the name of a file of the grader", ".run"),
+    ("emoji", "has text from right to left, and an emoji", "\u202e\u0646\u0648 \U0001f9d1\u200d\U0001f393e\u0301"),
+    ("script", "is a script of two lines", "<img\nsrc=x onerror=alert(1)>"),
     ("dots", "looks like a path", "..%2f..%2fx"),
     ("long", "is as long as a file name may be", "x" * 255),
     ("no-text", "is not text", "\udcff\udcfe"),
