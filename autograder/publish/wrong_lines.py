@@ -81,14 +81,7 @@ def one_wrong_line(path: Path, exercise: str, variant: Variant) -> tuple[str, li
     # The change must be a single line, and no other line may be the same.
     if until - place != 1 or end - start > 1 or after.count(after[place]) > 1:
         return None
-    old = before[start] if end > start else ""
-    if old and _indent(old) != _indent(after[place]):  # the same words may be right in another block
-        return None
-    return changed[0], after, place, old.strip()
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    return changed[0], after, place, before[start].strip() if end > start else ""
 
 
 def _functions(text: str) -> dict[str, list[str]]:

@@ -109,25 +109,12 @@ def test_maps_of_a_riddle_differ() -> None:
     assert whole > 10
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("    a = 1\n", "    a = 2\n    b = 2\n"),  # two lines
-        ("    a = 1\n", ""),  # no line is left
-        ("    a = 1\n", "    b = 3\n"),  # the line is there twice
-        ("    a = 1\n", "    a = 1\n\n"),  # no change
-        ("    return a\n", "    if b:\n        return a\n"),  # an indented line too
-    ],
-)
-def test_change_of_another_size_is_no_riddle(words: tuple[str, str], tmp_path: Path) -> None:
-    """Is a mistake left out unless it is exactly one line?"""
+def test_line_that_is_there_twice_is_no_riddle(tmp_path: Path) -> None:
+    """Is a mistake left out if its line is right at another place?"""
     path = tmp_path / "answers.py"
     path.write_text("def f():\n    a = 1\n    b = 3\n    c = 4\n    d = 5\n    e = 6\n    return a\n", encoding="utf-8")
-    assert one_wrong_line(path, "f", variant("f", *words)) is None
-    name, code, place, right = one_wrong_line(path, "f", variant("f", "a = 1", "a = 2"))
-    assert (name, code[place], place, right) == ("f", "    a = 2", 1, "a = 1")
-    name, code, place, right = one_wrong_line(path, "f", variant("f", "    c = 4", "    b = 9\n    c = 4"))
-    assert (code[place], place, right) == ("    b = 9", 3, "")
+    assert one_wrong_line(path, "f", variant("f", "a = 1", "b = 3")) is None
+    assert one_wrong_line(path, "f", variant("f", "a = 1", "a = 2")) is not None
 
 
 def asked(page: Page) -> Riddle:
