@@ -10,40 +10,28 @@ WORDS = ("the", "cat", "sat", "on", "the", "mat")
 COLOURS = ("#f2b54a", "#7cc4ee", "#5cc9a0", "#f2e96b", "#f29b82", "#c3b1f2")  # all bright enough for black letters
 SAT, CAT = 2, 1  # the query that the drawings follow, and the key that fits it best
 LEFT, STEP = 98, 64  # where the column of the first word begins, and the distance of two columns
-BENEFIT = np.array(
-    [0, 2, 1, 0, 0, 1]
-)  # how fast the loss falls if the output of "sat" moves towards the value of a word
-KINDS = ("the", "cat", "sat", "on", "mat")  # the order of the rows below
-QUERIES = np.array(  # (head, kind of word, d)
+# How fast the loss falls if the output of "sat" moves towards the value of a word.
+BENEFIT = np.array([0, 2, 1, 0, 0, 1])
+QUERIES = np.array(  # (head, word, d)
     [
-        [[2, 0, 0, 0], [0, 0, 0, 2], [1, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 2]],  # a verb asks who does it
-        [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 2, 0], [0, 0, 2, 0], [0, 0, 0, 2]],  # a verb asks where it happens
+        [[2, 0, 0, 0], [0, 0, 0, 2], [1, 1, 0, 0], [1, 0, 1, 0], [2, 0, 0, 0], [0, 0, 0, 2]],  # a verb asks who does it
+        [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 2, 0], [0, 0, 2, 0], [0, 0, 0, 1], [0, 0, 0, 2]],  # or where it happens
     ]
 )
 KEYS = np.array(
     [
-        [[0, 0, 0, 2], [2, 2, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1], [2, 0, 0, 0]],
-        [[0, 0, 0, 1], [1, 1, 0, 0], [0, 2, 0, 0], [0, 0, 1, 2], [1, 0, 2, 0]],
+        [[0, 0, 0, 2], [2, 2, 0, 0], [0, 2, 0, 0], [0, 0, 0, 1], [0, 0, 0, 2], [2, 0, 0, 0]],
+        [[0, 0, 0, 1], [1, 1, 0, 0], [0, 2, 0, 0], [0, 0, 1, 2], [0, 0, 0, 1], [1, 0, 2, 0]],
     ]
 )
 
 
-def rows_of(table, words):
-    """Return the rows of the words, one for each kind of word in the table."""
-    return table[[KINDS.index(word) for word in words]]
-
-
-def softmax(scores):
-    """Return the weights of each row."""
-    powers = np.exp(scores)
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def attend(head=0, words=WORDS, positions=None):
-    """Return queries, keys, scaled scores and weights. Codes of the positions, if given, are added to both vectors."""
-    q, k = (rows_of(table[head], words) + (0 if positions is None else positions) for table in (QUERIES, KEYS))
+def attend(head=0, order=range(6), positions=0):
+    """Return queries, keys, scaled scores and weights of the words in an order. Codes of positions are added to both vectors."""
+    q, k = (table[head][[*order]] + positions for table in (QUERIES, KEYS))
     scores = q @ k.T / np.sqrt(q.shape[-1])
-    return q, k, scores, softmax(scores)
+    powers = np.exp(scores)
+    return q, k, scores, powers / powers.sum(axis=-1, keepdims=True)
 
 
 # ---- parts of a drawing ---------------------------------------------------------------------------------------------
@@ -62,11 +50,6 @@ def label(y, words):
 def box(x, y, width, height, style="", rx=3):
     """Return a rectangle, in the page's colours if the style has no others."""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{rx}" style="{style}"/>'
-
-
-def plus(x, y):
-    """Return a plus in a circle."""
-    return box(x - 8, y - 8, 16, 16, rx=8) + text(x, y + 5, "+")
 
 
 def chip(x, y, j, width=54, word=""):
@@ -113,10 +96,7 @@ def mixture(y, weights):
     """Return a bar whose six parts are as wide as the weights of the words, and the middles of the parts."""
     widths = weights * (STEP * 5 + 54)
     starts = LEFT + np.cumsum(widths) - widths
-    parts = (
-        chip(start, y, j, width, WORDS[j] if width > 35 else " ")
-        for j, (start, width) in enumerate(zip(starts, widths))
-    )
+    parts = [chip(x, y, j, width, WORDS[j] if width > 35 else " ") for j, (x, width) in enumerate(zip(starts, widths))]
     return "".join(parts), starts + widths / 2
 
 
@@ -220,20 +200,20 @@ def draw_encoder():
         x, to = column(j) + 8, column(j) + 37
         parts += [line(x, 260, x, 26, 5, COLOURS[j]), line(x, 240, to, 218), line(x, 114, to, 96), line(to, 66, x, 46)]
         parts += [line(column(k) + 37, 218, to, 150, 8 * weights[j, k], COLOURS[k]) for k in range(6)]
-        parts += [line(to, 150, x, 132), box(to - 17, 66, 34, 30), text(to, 86, "ff"), plus(x, 46), plus(x, 132)]
+        parts += [line(to, 150, x, 132), box(to - 17, 66, 34, 30), text(to, 86, "ff")]
+        for y in (46, 132):  # a plus in a circle
+            parts += [box(x - 8, y - 8, 16, 16, rx=8), text(x, y + 5, "+")]
     return 286, alt, *parts, chips(0), chips(260)
 
 
 def draw_positions():
     """Two sentences of the same words, with and without positions."""
-    swapped = ("the", "mat", "sat", "on", "the", "cat")
     places = np.arange(6)[:, None] / 10_000 ** (np.arange(0, 4, 2) / 4)  # (N, d / 2)
     codes = np.stack([np.sin(places), np.cos(places)], axis=-1).reshape(6, 4) / 2
     parts = []
-    for y, words in ((0, WORDS), (120, swapped)):
-        order = [WORDS.index(word) if j != 4 else 4 for j, word in enumerate(words)]
+    for y, order in ((0, (0, 1, 2, 3, 4, 5)), (120, (0, 5, 2, 3, 4, 1))):
         parts += [chip(column(j), y, k) for j, k in enumerate(order)]
-        without, coded = (attend(words=words, positions=given)[3][SAT] for given in (None, codes))
+        without, coded = (attend(order=order, positions=given)[3][SAT] for given in (0, codes))
         parts += [label(y + 18, "sat looks at"), label(y + 50, "no positions"), across(y + 50, digits(without))]
         parts += [label(y + 76, "positions"), across(y + 76, digits(coded))]
     alt = (
@@ -243,18 +223,8 @@ def draw_positions():
     return 204, alt, *parts
 
 
-DRAWINGS = {
-    draw.__name__.replace("draw", "words"): draw
-    for draw in (
-        draw_softmax,
-        draw_attention,
-        draw_attention_gradient,
-        draw_einsum,
-        draw_multihead,
-        draw_encoder,
-        draw_positions,
-    )
-}
+ALL = (draw_softmax, draw_attention, draw_attention_gradient, draw_einsum, draw_multihead, draw_encoder, draw_positions)
+DRAWINGS = {draw.__name__.replace("draw", "words"): draw for draw in ALL}
 
 
 def draw(name):
