@@ -218,53 +218,33 @@ def program_cell(stem: str, name: str, broken: bool) -> str:
 
 def _absolute_links(text: str) -> str:
     """Let links to chapters lead to the published book: on Colab there is no repository next to the notebook."""
-    if "](book/" not in text:
-        return text
     return re.sub(r"\]\((book/\w+)\.md\)", rf"]({address_of_book()}\1.html)", text)
 
 
-def build_assignments(only: str | None = None) -> tuple[dict[Path, str], dict[Path, str]]:
-    """Return the instructor notebooks, and the students' notebooks that nbgrader makes from them, as texts by relative path.
-
-    Args:
-        only: The name of an assignment; all of them by default.
-    """
+def build_assignment(source: Path) -> tuple[nbformat.NotebookNode, nbformat.NotebookNode]:
+    """Return the instructor notebook of an assignment, and the students' notebook that nbgrader makes from it."""
     from nbgrader.converters import GenerateAssignment  # takes seconds to import
     from nbgrader.coursedir import CourseDirectory
 
-    instructor = {}
-    for source in (source for source in sources() if only in (None, source.parent.name)):
-        notebook = instructor_notebook(source)
-        instructor[Path(source.parent.name) / f"{source.stem}.ipynb"] = nbformat.writes(notebook) + "\n"
+    instructor, name = instructor_notebook(source), source.parent.name
     with tempfile.TemporaryDirectory() as folder:
-        course = Path(folder)
-        for path, text in instructor.items():
-            (course / "source" / path).parent.mkdir(parents=True, exist_ok=True)
-            (course / "source" / path).write_text(text, encoding="utf-8")
+        path = Path(folder, "source", name, f"{source.stem}.ipynb")
+        path.parent.mkdir(parents=True)
+        nbformat.write(instructor, path)
         config = Config()
         config.CourseDirectory.root = folder
+        config.CourseDirectory.assignment_id = name
         config.GenerateAssignment.no_database = True
         config.ClearSolutions.text_stub = WRITTEN_STUB
         config.GenerateAssignment.preprocessors = [
             step for step in GenerateAssignment.preprocessors.default() if step.__name__ != "SaveCells"
         ]
-        for assignment in sorted({path.parent.name for path in instructor}):
-            config.CourseDirectory.assignment_id = assignment
-            GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
-        release = {
-            path: _clean((course / "release" / path).read_text(encoding="utf-8"), path.stem) for path in instructor
-        }
-    return instructor, release
-
-
-def _clean(text: str, stem: str) -> str:
-    notebook = nbformat.reads(text, as_version=4)
-    for cell in notebook.cells:
+        GenerateAssignment(coursedir=CourseDirectory(config=config), config=config).start()
+        release = nbformat.read(Path(folder, "release", name, path.name), 4)
+    for cell in release.cells:
         if cell.metadata.get("broken"):  # nbgrader has replaced the program with a stub
-            cell.source = program_cell(stem, cell.id, broken=True)
-        if cell.cell_type == "code":
-            cell.execution_count, cell.outputs = None, []
-    return nbformat.writes(notebook) + "\n"
+            cell.source = program_cell(source.stem, cell.id, broken=True)
+    return instructor, release
 
 
 def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.NotebookNode]:
@@ -280,9 +260,7 @@ def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.Note
         release = nbformat.read(ROOT / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")
         return source.stem, instructor_notebook(source, setup), release
-    instructor, made = build_assignments(name)
-    ((path, text),) = instructor.items()
-    return source.stem, nbformat.reads(text, 4), nbformat.reads(made[path], 4)
+    return source.stem, *build_assignment(source)
 
 
 def page_of_mistakes(progress: Progress = lambda *_: None) -> str:
@@ -340,8 +318,8 @@ def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> 
     for done, source in enumerate(of_all):
         progress("notebooks", done, len(of_all))
         if exercise_of(source) in outdated:
-            _, release = build_assignments(source.parent.name)
-            files |= {Path("exercises") / path: text for path, text in release.items()}
+            _, release = build_assignment(source)
+            files[exercise_of(source)] = nbformat.writes(release) + "\n"
     progress("notebooks", len(of_all), len(of_all))
     if MISTAKES in outdated:
         files[MISTAKES] = page_of_mistakes(progress)
@@ -351,10 +329,6 @@ def build_all(everything: bool = True, progress: Progress = lambda *_: None) -> 
 
 def stale_files(root: Path = ROOT) -> list[Path]:
     """Return the generated files that are missing, were edited by hand, or whose sources changed since they were made."""
-    chapters = {path.relative_to(root): text for path, text in build_chapters(root).items()}
-    changed = [
-        path
-        for path, text in chapters.items()
-        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
-    ]
-    return [*stale(root), *changed]
+    chapters = build_chapters(root).items()
+    changed = [path for path, text in chapters if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return [*stale(root), *(path.relative_to(root) for path in changed)]

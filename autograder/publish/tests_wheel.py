@@ -19,20 +19,18 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def wheel_of(root: Path) -> bytes:
-    """Return the bytes of the wheel of a repository or of a student version."""
-    return wheel(files_of_package(root))
-
-
-def wheel(files: dict[str, bytes]) -> bytes:
-    """Return the bytes of the wheel with these files, by their names in the package's folder.
+    """Return the bytes of the wheel of a repository or of a student version.
 
     Source: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
     """
     info = f"{PACKAGE}-{VERSION}.dist-info"
-    whole = {f"{PACKAGE}/{name}": content for name, content in sorted(files.items())}
+    whole = {f"{PACKAGE}/{name}": content for name, content in files_of_package(root).items()}
     whole[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {VERSION}\n".encode()
     whole[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: autograder\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    lines = [f"{name},sha256={_digest(content)},{len(content)}\n" for name, content in whole.items()]
+    lines = []
+    for name, content in whole.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(content)}\n")
     whole[f"{info}/RECORD"] = "".join([*lines, f"{info}/RECORD,,\n"]).encode()
     made = io.BytesIO()
     # Nothing is packed: how small a file becomes depends on zlib's version.
@@ -43,10 +41,6 @@ def wheel(files: dict[str, bytes]) -> bytes:
 
 
 def files_of_package(root: Path) -> dict[str, bytes]:
-    """Return the files of the package in a repository by name."""
+    """Return the files of the package in a repository by name, in order."""
     paths = sorted((root / FOLDER).iterdir())
     return {path.name: path.read_bytes() for path in paths if path.suffix in (".py", ".json")}
-
-
-def _digest(content: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
