@@ -24,7 +24,8 @@ from autograder.settings import Settings, web_address
 LABEL = ".student-version"  # this file marks a folder that may be overwritten
 NOT_FOR_STUDENTS = re.compile(r"^<!-- not for students -->\n.*?^<!-- to here -->\n", re.M | re.S)
 PAGES_LEFT_OUT = re.compile(r"instructors.*|attacks|after_.*|wrong_lines")
-RECORDS_LEFT_OUT = ("generated.json", "grading.json", "README.md")
+# The output of browser_model.py exists already.
+FILES_LEFT_OUT = ("browser_model.py", "generated.json", "grading.json", "README.md")
 COPIED = ("LICENSE", "LICENSE-TEXT", "CITATION.cff")
 TEXTS = (".md", ".bib", ".js", ".css", ".json", ".py", ".cff")
 # The packages that build the book, in the versions of requirements.txt.
@@ -153,11 +154,9 @@ class _StudentVersion:
 
     def _files_of_book(self) -> list[Path]:
         """Return the files of the book except its pages and their notebooks."""
-        files = [path for path in ROOT.glob("book/**/*") if path.is_file() and "__pycache__" not in path.parts]
+        files = [path for path in sorted(ROOT.glob("book/**/*")) if path.is_file() and "__pycache__" not in path.parts]
         of_pages = [path for path in files if path.parent.name == "book" and path.suffix in (".md", ".ipynb")]
-        left_out = [path for path in files if path.name == "browser_model.py"]  # its output exists already
-        left_out += [path for path in files if path.parent.name == "records" and path.name in RECORDS_LEFT_OUT]
-        return sorted(set(files) - set(of_pages) - set(left_out))
+        return [path for path in files if path not in of_pages and path.name not in FILES_LEFT_OUT]
 
     def _page(self, name: str) -> str:
         """Return a page as students read it."""
