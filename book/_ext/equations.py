@@ -1,7 +1,7 @@
 """Turn equations into MathML when the book is built. A browser draws MathML by itself, and a screen reader reads it.
 
 The font is STIX Two Math; the built book holds only the letters that its equations show. Run this after a new version of
-the font, https://github.com/stipub/stixfonts, or after a change of `SIGNS`:
+the font, https://github.com/stipub/stixfonts:
 
     python book/_ext/equations.py STIXTwoMath-Regular.ttf     writes book/_static/stix_two_math.woff
 """
@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterable
 from html import escape, unescape
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from docutils import nodes
 from fontTools import subset
@@ -33,12 +32,6 @@ ITALIC = {  # what a browser shows for a single letter
     for code in (*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C), 0x210E)
 }
 CHANCERY = "\ufe00"  # after a script letter: selects one of its two shapes
-SIGNS = (  # first and last sign of each range
-    *((0x20, 0x7E), (0xA0, 0xFF), (0x131, 0x131), (0x2C6, 0x2DD), (0x300, 0x338), (0x391, 0x3F6), (0x2010, 0x2063)),
-    *((0x2100, 0x214E), (0x2190, 0x21D5), (0x2200, 0x22FF), (0x2308, 0x230B), (0x239B, 0x23B3), (0x23DC, 0x23E1)),
-    *((0x25A0, 0x25A1), (0x27E6, 0x27EB), (0x27F5, 0x27FA), (0x2A00, 0x2A02), (0x2A7D, 0x2A7E)),
-    *((0x1D400, 0x1D503), (0x1D538, 0x1D56B), (0x1D6A4, 0x1D755), (0x1D7CE, 0x1D7D7)),  # bold, italic, script, double
-)
 FEATURES = ["ssty", "dtls", "flac", "kern"]  # forms for indices and for letters below a hat
 logger = logging.getLogger(__name__)
 converter = LatexToMathML(fancy_error=False)
@@ -85,26 +78,17 @@ def signs_of(pages: Iterable[str]) -> set[int]:
     return {*map(ord, seen)} | {ITALIC[sign] for sign in seen & ITALIC.keys()}
 
 
-def cut_font(path: Path, target: Path, signs: Iterable[int]) -> set[int]:
-    """Keep some signs of the font, without hints for screens of few pixels, as WOFF.
-
-    Args:
-        path: The font's file.
-        target: The file to write.
-        signs: The numbers of the signs in Unicode.
-
-    Returns:
-        The signs that the font lacks.
-    """
+def cut_font(path: Path, signs: set[int]) -> set[int]:
+    """Keep some signs of a font's file, without hints for screens of few pixels; return the signs that it lacks."""
     # The names keep the font's licence in the file.
     settings = subset.Options(flavor="woff", hinting=False, layout_features=FEATURES, name_IDs=["*"])
     font = subset.load_font(path, settings)
-    wanted, held = set(signs), font.getBestCmap().keys()
+    held = font.getBestCmap().keys()
     cutter = subset.Subsetter(settings)
-    cutter.populate(unicodes=wanted & held)
+    cutter.populate(unicodes=signs & held)
     cutter.subset(font)
-    subset.save_font(font, target, settings)
-    return wanted - held
+    subset.save_font(font, path, settings)
+    return signs - held
 
 
 def leave_signs(app: Sphinx, problem: Exception | None) -> None:
@@ -112,7 +96,7 @@ def leave_signs(app: Sphinx, problem: Exception | None) -> None:
     font = Path(app.outdir, "_static", FONT)
     if problem is None and font.exists():  # a test builds pages without the font
         signs = signs_of(path.read_text(encoding="utf-8") for path in sorted(Path(app.outdir).rglob("*.html")))
-        if lacking := cut_font(font, font, signs):
+        if lacking := cut_font(font, signs):
             logger.warning("equations have signs that %s lacks: %s", FONT, " ".join(map(chr, sorted(lacking))))
 
 
@@ -137,11 +121,8 @@ def narrow_roots(font: TTFont) -> None:
 
 
 if __name__ == "__main__":
-    whole = TTFont(sys.argv[1], recalcTimestamp=False)
+    whole, written = TTFont(sys.argv[1], recalcTimestamp=False), Path(__file__).parents[1] / "_static" / FONT
     narrow_roots(whole)
-    with NamedTemporaryFile(suffix=".ttf") as file:
-        whole.save(file.name)
-        every = {code for first, last in SIGNS for code in range(first, last + 1)}
-        written = Path(__file__).parents[1] / "_static" / FONT
-        cut_font(Path(file.name), written, every)
+    whole.flavor = "woff"
+    whole.save(written)
     print(f"written  {written}")
