@@ -60,22 +60,19 @@ def frozen_file(stem: str, bonus: Sequence[str] = ()) -> str:
     exercises = exercises_of(stem)
     with seeded(0):
         tests = {name: frozen_tests(exercise) for name, exercise in exercises.items()}
-    used = sorted(
-        {mistake_of(name) for test in tests.values() for case in test["cases"] for name in _named(case)}, key=number_of
-    )
+    cases = [case for test in tests.values() for case in test["cases"]]
+    named = {name for case in cases for name in case["mistakes"]}
+    named |= {case[kind] for case in cases for kind in ("default_mistake", "mistake_if_refused") if kind in case}
     for name, exercise in exercises.items():
         untried = f"They do not try {exercise.untried_in_words}." if exercise.untried else ""
-        tests[name] = {
-            "ask": exercise.ask_in_notebook(),
-            "bonus": name in bonus,
-            "untried": untried,
-        } | tests[name]
+        about = {"ask": exercise.ask_in_notebook(), "bonus": name in bonus, "untried": untried}
+        tests[name] = about | tests[name]
     answers = dict.fromkeys(name for each in exercises.values() for name in (each.name, *each.uses, *each.given))
     content = {
         "book": f"{catalogue.address_of_book()}book/mistakes.html",
         "libraries": _imported(imports_of(stem)),
         "answers": list(answers),
-        "messages": {name: catalogue.MESSAGES[name] for name in used},
+        "messages": {name: catalogue.MESSAGES[name] for name in sorted(set(map(mistake_of, named)), key=number_of)},
         "exercises": tests,
     }
     return _in_lines(content) + "\n"
@@ -139,10 +136,6 @@ def frozen_right_values(case: dict[str, Any]) -> list[Any]:
             kept.append(_rounded(value.tolist(), 6))
             room -= value.size
     return kept
-
-
-def _named(case: dict[str, Any]) -> list[str]:
-    return [*case["mistakes"], *filter(None, [case.get("default_mistake"), case.get("mistake_if_refused")])]
 
 
 def _drop_repeated(cases: list[dict[str, Any]]) -> None:

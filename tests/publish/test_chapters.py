@@ -14,13 +14,7 @@ from autograder.publish.chapters import Book, build_chapters, plain_markdown, re
 
 ENDS = ["Four questions without a computer", "Exercise", "Where to go next"]  # the last headings of a chapter
 
-BOOK = Book(
-    title="A Book",
-    url="https://example.org/",
-    chapters={"softmax": "1", "attention": "2"},
-    labels={"fig-map": ("2.1", "attention")},
-    works={},
-)
+BOOK = Book("A book", "https://example.org/", chapters={}, labels={"fig-map": ("2.1", "attention")}, works={})
 
 
 @pytest.fixture(scope="module")

@@ -12,28 +12,20 @@ import pytest
 import torch
 from attention_tests.overwritten import overwritten
 from conftest import ALL, assignment_of, python_of
-from nbformat import NotebookNode
 
-from autograder.cells import is_solution
 from autograder.judge.exercise import exercises_of
 
 
 @cache
 def solved(name: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the names in a notebook with right answers, as they are before its tests, and its visible tests."""
-    assignment, namespace = assignment_of(name), {"__name__": "__main__"}
+    namespace, exercises = {"__name__": "__main__"}, exercises_of(ALL[name])
     with contextlib.redirect_stdout(io.StringIO()):
-        for cell in assignment.instructor.cells:
-            if cell.cell_type == "code" and is_run(cell):
+        for cell in assignment_of(name).instructor.cells:
+            if cell.id in ("setup", *exercises) or cell.metadata.get("given"):
                 exec(python_of(cell.source), namespace)
-    cells = {cell.id: cell.source for cell in assignment.release.cells}
-    return namespace, {each: cells[f"test_{each}"] for each in exercises_of(ALL[name])}
-
-
-def is_run(cell: NotebookNode) -> bool:
-    """Whether a cell is the set-up, given code, or an answer."""
-    answer = "nbgrader" in cell.metadata and is_solution(cell) and not cell.metadata.nbgrader.grade
-    return cell.id == "setup" or bool(cell.metadata.get("given")) or answer
+    cells = {cell.id: cell.source for cell in assignment_of(name).release.cells}
+    return namespace, {each: cells[f"test_{each}"] for each in exercises}
 
 
 def said_by(test: str, namespace: dict[str, Any]) -> str:

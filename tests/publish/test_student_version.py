@@ -74,13 +74,10 @@ def files_of(version: Path) -> list[Path]:
 
 
 def text_of(path: Path) -> str:
-    """Return the readable text of a file: the cells of a notebook, nothing of a file of numbers."""
+    """Return the text of a file; of a notebook, the cells."""
     if path.suffix == ".ipynb":
         return "\n".join(cell.source for cell in nbformat.read(path, 4).cells)
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return path.read_bytes().decode("latin-1")
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def lines_of_answers() -> dict[str, str]:
