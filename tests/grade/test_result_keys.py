@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,12 +139,15 @@ def package(tmp_path: Path) -> Path:
 
 def test_key_changes_with_what_a_result_depends_on_alone(assignment: Assignment, package: Path) -> None:
     """Are results stale after a change of their own assignment's checks, but not of other checks or feedback pages?"""
+    changes = [(name, "# after", stale) for name, stale in FILES.items()]
+    changes.append(("autograder/checks/attention/__init__.py", "from attention_tests import encoder as probes", True))
+    changes.append(("exercises/attention_tests/encoder.py", "# now it is imported", True))
     before = grader_key(assignment, True, None, package)
-    for name, stale in FILES.items():
+    for name, line, stale in changes:
         with (package / name).open("a", encoding="utf-8") as file:
-            file.write("# after\n")
+            file.write(f"{line}\n")
         after = grader_key(assignment, True, None, package)
-        assert (after != before) == stale, name
+        assert (after != before) == stale, (name, line)
         before = after
 
 
@@ -159,47 +163,20 @@ def test_key_changes_with_the_weights_that_are_refused(assignment: Assignment, p
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "from attention_tests.encoder import inputs",
-        "from attention_tests import encoder as probes",
-    ],
+    ("folder", "left"),
+    [*product(("results", "autograded"), (0, 40, -2)), ("autograded", None)],
 )
-def test_key_changes_with_checks_that_are_imported(assignment: Assignment, package: Path, line: str) -> None:
-    """Do another assignment's checks count if this one's checks import them, in any form of import?"""
-    with (package / "autograder/checks/attention/__init__.py").open("a", encoding="utf-8") as file:
-        file.write(f"{line}\n")
-    before = grader_key(assignment, True, None, package)
-    (package / "exercises/attention_tests/encoder.py").write_text("# now it matters\n", encoding="utf-8")
-    assert grader_key(assignment, True, None, package) != before
-
-
-@pytest.mark.parametrize("left", [0, 1, 40, -2])
-def test_torn_result_is_named(course: Course, assignment: Assignment, left: int) -> None:
-    """Is a student with a torn result still on page, list and table, and does every command fail with a message?"""
-    path = course.result_path("ada", NAME)
-    path.write_bytes(path.read_bytes()[:left])
+def test_torn_file_of_a_result_is_named(course: Course, folder: str, left: int | None) -> None:
+    """Is a student with a torn result, or a torn or lost notebook, still on list and page, and do commands fail in words?"""
+    (path,) = (path for path in course.root.glob(f"{folder}/**/*.*") if "ada" in str(path.relative_to(course.root)))
+    path.unlink() if left is None else path.write_bytes(path.read_bytes()[:left])
     torn, whole = course.load_results(NAME)
     assert (torn.student, torn.state, whole.state) == ("ada", "not graded", "graded")
-    assert str(path) in torn.why
-    done = run("report", NAME, "--course", str(course.root))
-    assert done.exit_code == 1 and "1 not graded" in done.stderr
+    assert str(course.result_path("ada", NAME)) in torn.why
+    for command in ("feedback", "report"):
+        done = run(command, NAME, "--course", str(course.root))
+        assert done.exit_code == 1 and "1 not graded" in done.stderr and "ada" in done.stderr
     assert "ada" in (course.root / "report" / NAME / "index.html").read_text(encoding="utf-8")
-
-
-def test_torn_notebook_of_a_result_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
-    """Does every command report a torn or missing executed notebook, and does grading make it again?"""
-    path = course.autograded_path("ada", assignment)
-    whole = path.read_bytes()
-    for left in (len(whole) - 2, len(whole) // 2, 0):
-        path.write_bytes(whole[:left])
-        for command in ("feedback", "report"):
-            done = run(command, NAME, "--course", str(course.root))
-            assert done.exit_code == 1 and "1 not graded" in done.stderr and "ada" in done.stderr
-    path.unlink()
-    assert course.load_result("ada", NAME) is None
-    assert len(grade(course, assignment, workers=two_workers)) == 2
-    assert path.read_bytes() == whole
 
 
 def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two_workers: Workers) -> None:
