@@ -14,8 +14,6 @@ from autograder.course.course import Assignment, Course
 from autograder.files import Unreadable
 from autograder.grade.repair import Repaired, repair_notebook
 
-WRITTEN = ("why_scale", "row_of_the_map", "graph_network")
-
 
 def place(notebook: NotebookNode, name: str) -> int:
     """Return the index of a cell."""
@@ -29,13 +27,9 @@ def to_bytes(notebook: NotebookNode | dict) -> bytes:
 
 def repaired_from(data: bytes, assignment: Assignment) -> Repaired:
     """Repair a file, and check that the result is a valid notebook and that the receipt consists of sentences."""
-    before = bytes(data)
     repaired = repair_notebook(data, assignment.instructor, assignment.release)
-    assert data == before
     nbformat.validate(repaired.notebook)
-    for entry in repaired.receipt:
-        assert " " in entry
-        assert "\n" not in entry
+    assert all(" " in entry and "\n" not in entry for entry in repaired.receipt)
     return repaired
 
 
@@ -147,20 +141,6 @@ def test_course_keeps_the_texts_of_earlier_releases(assignment: Assignment, tmp_
     course.prepare(Assignment(assignment.name, assignment.notebook, assignment.instructor, changed))
     course.prepare(assignment)
     assert "Other words." in course.earlier_texts(assignment)
-
-
-def test_repair_reads_a_truncated_file(assignment: Assignment, perfect: NotebookNode) -> None:
-    """Are the complete cells before the cut read, and the missing ones replaced by empty ones?"""
-    text = json.dumps(perfect)
-    cut = text[: text.index("def attention_backward") + 30].encode()
-    repaired = repaired_from(cut, assignment)
-    right = repaired_from(to_bytes(perfect), assignment).notebook
-    for cell in (cell for cell in repaired.notebook.cells if "nbgrader" in cell.metadata):
-        lost = cell.id == "attention_backward" or cell.id in WRITTEN
-        assert cell.source == answer(assignment.release if lost else right, cell.id).source
-    whole = next(index for index, cell in enumerate(perfect.cells) if "def attention_backward" in cell.source)
-    assert f"The file is cut off or damaged; the {whole} cells before the damage were read." in repaired.receipt
-    assert "The cell attention_backward was missing; an empty one was added." in repaired.receipt
 
 
 NOT_NOTEBOOKS = {
