@@ -179,7 +179,8 @@ def said() -> Iterator[str]:
     """Yield what is said in the tests that call `said`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "said"
-        tests = [ROOT / "tests" / part for part in ("lms", "report/test_report.py", "report/test_course_page.py")]
+        of_reports = (f"report/test_{part}.py" for part in ("report", "course_page", "feedback"))
+        tests = [ROOT / "tests" / part for part in ("lms", *of_reports)]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *map(str, tests)]
         subprocess.run(command, env=os.environ | {RECORD: str(path)}, check=True)
         yield from sorted(path.read_text(encoding="utf-8").splitlines(), key=lambda line: line.partition(" | ")[0])
