@@ -119,7 +119,8 @@ def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
             judge.set_up(cell.metadata["tests"])
         # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
         for_answers = is_solution(cell) or is_locked(cell)
-        each = Cell(cell.source, _is_own(cell), not is_students(cell), for_answers, index, tuple(defined[index]))
+        own = "own" in cell.metadata  # the student added it
+        each = Cell(cell.source, own, not is_students(cell), for_answers, index, tuple(defined[index]))
         cell.outputs = student.run(each)
 
 
@@ -141,7 +142,7 @@ def _shorten(notebook: NotebookNode, limits: Limits) -> None:
         most = MAX_CODE if cell.cell_type == "code" else MAX_TEXT
         if not is_locked(cell) and len(cell.source) > most:
             cell.source = f"{cell.source[:most]}\n# {CUT}"
-        if _is_own(cell):
+        if "own" in cell.metadata:
             own += 1
             room -= len(cell.source)
             if own > MAX_OWN_CELLS or room < 0:
@@ -163,11 +164,6 @@ def _check_outputs_match_results(notebook: NotebookNode, checks: list[CheckResul
         has_error = any(output.output_type == "error" for output in cells[check.name].outputs)
         if has_error == check.passed:
             raise GraderError(f"{check.name}: the outputs would give other points than the test")
-
-
-def _is_own(cell: NotebookNode) -> bool:
-    """Whether the student added the cell to the released ones."""
-    return bool(cell.metadata.get("own"))
 
 
 def _check_result(cell: NotebookNode, error: BaseException | None) -> CheckResult:
