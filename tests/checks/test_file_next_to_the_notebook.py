@@ -7,54 +7,39 @@ import nbformat
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
+from conftest import assignment_of
 from downloads import notebook as small_notebook
 from downloads import outcomes, write_zip
 from nbformat import NotebookNode
-from sample_class import saved
-from test_checkpoint import GOOD, LIMITS, STEPS, random_images, weights
+from sample_class import answer, saved
+from test_checkpoint import GOOD, LIMITS, random_images, weights
 
 from autograder.checks.vit import checkpoint
-from autograder.checks.vit.checkpoint import HeldOut
 from autograder.course.course import Assignment, Course
 from autograder.course.decisions import Decision, write_decision
 from autograder.files import MAX_FILE
 from autograder.grade.execute import execute
-from autograder.grade.grade import InstallationError, grade
+from autograder.grade.grade import InstallationError, grade, grader_key
 from autograder.grade.workers import Workers
 from autograder.lms.collect import collect
 from autograder.report.feedback import write_feedback
 from autograder.report.report import questions_of, write_report
 
-NAME, STEM = "9_file", "attention"  # a stem that has checks
-
-
-@pytest.fixture(scope="module")
-def held_out() -> HeldOut:
-    """Forty random images, with the classes that the ViT of `weights(0)` gives them."""
-    return random_images()
-
-
-def cell(source: str, name: str, points: int | None = None, **metadata: str) -> NotebookNode:
-    """Return a cell for nbgrader: a test if it has points, else an answer."""
-    info = {"grade": bool(points), "grade_id": name, "locked": bool(points), "schema_version": 3, "task": False}
-    info |= {"solution": not points} | ({"points": points} if points else {})
-    return nbformat.v4.new_code_cell(source, id=name, metadata={"nbgrader": info, "checks": "vit"} | metadata)
+NAME, STEM = "4_vit", "vit"
 
 
 @pytest.fixture
 def file_assignment() -> Assignment:
-    """An assignment with one answer and a file of weights."""
+    """The assignment with a file of weights, of which one answer and the tests of the file are left."""
+    whole = assignment_of(NAME)
 
-    def written(answer: str, test: str) -> NotebookNode:
-        cells = [nbformat.v4.new_markdown_cell("# Train it", id="text"), cell(answer, "answer")]
-        steps = [("loads", "", 1), *((f"{step:.0%}"[:-1], f"{step}", 1 + (step == 0.98)) for step in STEPS[1:])]
-        for name, argument, points in steps:
-            cells.append(cell(test.format(argument), f"checkpoint_{name}", points, file="vit.pt"))
-        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-        return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+    def short(notebook: NotebookNode, source: str) -> NotebookNode:
+        one = nbformat.from_dict(answer(notebook, "patchify") | {"source": source})
+        tests = [cell for cell in notebook.cells if "file" in cell.metadata]
+        return nbformat.v4.new_notebook(cells=[one, *tests], metadata=notebook.metadata)
 
-    instructor = written("answer = 1", "from autograder.checks.vit.checkpoint import check; check({})")
-    return Assignment(NAME, STEM, instructor, written("raise NotImplementedError()", "# judged after you submit {}"))
+    short_ones = short(whole.instructor, "answer = 1"), short(whole.release, "raise NotImplementedError()")
+    return Assignment(NAME, STEM, *short_ones)
 
 
 def submit(
@@ -64,7 +49,7 @@ def submit(
     folder = course.root / "submitted" / student / NAME
     folder.mkdir(parents=True, exist_ok=True)
     work = nbformat.from_dict(assignment.release)
-    work.cells[1].source = source
+    work.cells[0].source = source
     nbformat.write(work, folder / f"{STEM}.ipynb")
     if file is not None:
         (folder / "vit.pt").write_bytes(file)
@@ -79,15 +64,15 @@ import builtins, sys, types
 fake = types.ModuleType("torch"); fake.load = lambda *a, **k: {}; sys.modules["torch"] = fake"""
 
 
-def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, held_out: HeldOut) -> None:
+def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment) -> None:
     """Is the submitted file judged, whatever the notebook writes, and is it invisible to the notebook?"""
     work = nbformat.from_dict(file_assignment.instructor)
-    work.cells[1].source = THIEF
-    done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=held_out)
+    work.cells[0].source = THIEF
+    done = execute(work, 3, LIMITS, files={"vit.pt": GOOD}, held_out=random_images())
     assert [check.passed for check in done.checks] == [True] * 5
-    assert done.notebook.cells[1].outputs[0].text.strip() == "found []"
+    assert done.notebook.cells[0].outputs[0].text.strip() == "found []"
     assert done.files == {"vit.pt": "40 of 40 images are recognised, 100.00% of MNIST's test set."}
-    done = execute(work, 3, LIMITS, files={}, held_out=held_out)
+    done = execute(work, 3, LIMITS, files={}, held_out=random_images())
     assert [check.passed for check in done.checks] == [False] * 5
     assert "vit.pt was not submitted" in done.checks[0].message
     assert checkpoint._verdicts.get() is None
@@ -97,7 +82,6 @@ def test_execute_keeps_the_file_from_the_notebook(file_assignment: Assignment, h
 def test_grade_takes_files_of_a_class(
     course: Course,
     file_assignment: Assignment,
-    held_out: HeldOut,
     two_workers: Workers,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -105,7 +89,7 @@ def test_grade_takes_files_of_a_class(
     """Does each student of a class get a score, a message and a page, and is a changed file graded again?"""
     record = tmp_path / "record.pt"
     monkeypatch.setattr(checkpoint, "RECORD", record)
-    monkeypatch.setattr(checkpoint, "held_out", lambda root=None: held_out)
+    monkeypatch.setattr(checkpoint, "held_out", lambda root=None: random_images())
     submit(course, "ada", file_assignment, GOOD)
     submit(course, "bea", file_assignment, None)
     submit(course, "cem", file_assignment, bytes(MAX_FILE + 2**20))
@@ -158,11 +142,9 @@ def test_grade_takes_files_of_a_class(
     assert again["bea"].key == results["bea"].key
 
 
-def test_grade_again_where_mnist_came_later(file_assignment: Assignment, held_out: HeldOut) -> None:
+def test_grade_again_where_mnist_came_later(file_assignment: Assignment) -> None:
     """Is a result from the stand-in graded again after the machine got MNIST?"""
-    from autograder.grade.grade import grader_key
-
-    keys = {grader_key(file_assignment, True, held) for held in (held_out, checkpoint.stand_in(), None)}
+    keys = {grader_key(file_assignment, True, held) for held in (random_images(), checkpoint.stand_in(), None)}
     assert len(keys) == 3
 
 
@@ -177,27 +159,27 @@ def files_next_to(course: Course) -> dict[str, bytes]:
 
 DOWNLOADS = {
     "Moodle, folders": {
-        "Ada Lovelace_100_assignsubmission_file_/attention.ipynb": small_notebook("ada"),
+        "Ada Lovelace_100_assignsubmission_file_/vit.ipynb": small_notebook("ada"),
         "Ada Lovelace_100_assignsubmission_file_/vit.pt": b"of ada",
         "Dan ONeill_103_assignsubmission_file_/vit (1).PT": b"of dan",
     },
     "Moodle, files": {
-        "Ada Lovelace_100_assignsubmission_file_attention.ipynb": small_notebook("ada"),
+        "Ada Lovelace_100_assignsubmission_file_vit.ipynb": small_notebook("ada"),
         "Ada Lovelace_100_assignsubmission_file_vit.pt": b"of ada",
         "Dan ONeill_103_assignsubmission_file_Copy of vit.pt": b"of dan",
     },
     "Canvas": {
-        "lovelaceada_501_9001_attention.ipynb": small_notebook("ada"),
+        "lovelaceada_501_9001_vit.ipynb": small_notebook("ada"),
         "lovelaceada_501_9002_vit.pt": b"of ada, earlier",
         "lovelaceada_LATE_501_9003_vit-1.pt": b"of ada",
         "oneilldan_777_9004_vit.pt": b"of dan",
         "lovelaceada_501_9005_best model.pt": b"another file",
     },
     "folders": {
-        "ada/9_file/attention.ipynb": small_notebook("ada"),
-        "ada/9_file/vit.pt": b"of ada",
-        "ada/9_file/notes.txt": b"not asked for",
-        "dan/9_file/vit.pt": b"of dan",
+        "ada/4_vit/vit.ipynb": small_notebook("ada"),
+        "ada/4_vit/weights/vit.pth": b"of ada",
+        "ada/4_vit/notes.txt": b"not asked for",
+        "dan/4_vit/best.pth": b"of dan",
     },
 }
 
@@ -207,7 +189,7 @@ def test_collect_takes_the_file(system: str, course: Course, file_assignment: As
     """Is the file put next to the notebook under its name, and is nothing else taken?"""
     lines = collect(course, file_assignment, [write_zip(tmp_path / "download.zip", DOWNLOADS[system])])
     assert files_next_to(course) == {"ada/vit.pt": b"of ada", "dan/vit.pt": b"of dan"}, lines
-    assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["attention.ipynb"]
+    assert [path.name for path in course.root.glob("submitted/ada/*/*.ipynb")] == ["vit.ipynb"]
     again = collect(course, file_assignment, [tmp_path / "download.zip"])
     assert {line.outcome for line in again} <= {"unchanged", "older attempt", "left alone"}
     ledger = json.loads((course.root / "collected" / f"{NAME}.json").read_text(encoding="utf-8"))
@@ -217,18 +199,18 @@ def test_collect_takes_the_file(system: str, course: Course, file_assignment: As
 def test_collect_sets_a_large_file_aside(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
     """Is a file of 5 MB refused with a reason, while its notebook is taken? Is a smaller file taken later?"""
     files = {
-        "ada/9_file/attention.ipynb": small_notebook(),
-        "ada/9_file/vit.pt": np.random.default_rng(2).bytes(5 * 2**20),
+        "ada/4_vit/vit.ipynb": small_notebook(),
+        "ada/4_vit/vit.pt": np.random.default_rng(2).bytes(5 * 2**20),
     }
     lines = collect(course, file_assignment, [write_zip(tmp_path / "one.zip", files)])
-    assert outcomes(lines) == {"ada/9_file/attention.ipynb": "collected ada", "ada/9_file/vit.pt": "refused ada"}
+    assert outcomes(lines) == {"ada/4_vit/vit.ipynb": "collected ada", "ada/4_vit/vit.pt": "refused ada"}
     assert set(files_next_to(course)) == {"ada/vit.pt.refused.txt"}
     content = course.read_submission("ada", file_assignment).files
     assert (
         "vit.pt has 5.0 MiB; a vit.pt may have at most 4"
         in checkpoint.read("vit.pt", content["vit.pt"], LIMITS, True)[1]
     )
-    collect(course, file_assignment, [write_zip(tmp_path / "two.zip", {"ada/9_file/vit.pt": b"small"})])
+    collect(course, file_assignment, [write_zip(tmp_path / "two.zip", {"ada/4_vit/vit.pt": b"small"})])
     taken = course.read_submission("ada", file_assignment)
     assert (taken.files, taken.receipt) == ({"vit.pt": b"small"}, [])
     assert not (course.root / "submitted" / "ada" / NAME / "vit.pt.refused.txt").exists()
@@ -256,30 +238,19 @@ def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assi
 
 
 @pytest.mark.parametrize("name", ["vit.pth", "vit (1).pt", "weights/vit.pt", "Copy of vit.PT", "best.pth"])
-@pytest.mark.parametrize("by_hand", [True, False])
-def test_weights_of_another_name_are_taken(
-    name: str, by_hand: bool, course: Course, file_assignment: Assignment, tmp_path: Path
-) -> None:
-    """Are weights taken if they are called .pth, are a second download, or are in a folder?"""
-    files = {"attention.ipynb": small_notebook(), name: b"weights"}
-    if by_hand:
-        for path, data in files.items():
-            file = course.submission_folder("ada", NAME) / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-    else:
-        collect(
-            course, file_assignment, [write_zip(tmp_path / "x.zip", {f"ada/{NAME}/{p}": d for p, d in files.items()})]
-        )
-        assert files_next_to(course) == {"ada/vit.pt": b"weights"}
+def test_weights_of_another_name_are_taken(name: str, course: Course, file_assignment: Assignment) -> None:
+    """Are weights taken that a person put there, if they are called .pth, are a second download, or are in a folder?"""
+    path = submit(course, "ada", file_assignment, None) / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"weights")
     found = course.read_submission("ada", file_assignment)
     assert found.files == {"vit.pt": b"weights"}
-    assert bool(found.receipt) == by_hand
+    assert found.receipt
 
 
 def test_two_files_of_weights_are_a_question(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
     """Is a person asked which of two different files counts, but not about two equal ones?"""
-    files = {"ada/attention.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+    files = {"ada/vit.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
     for _ in range(2):
         collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
         assert files_next_to(course) == {"ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
