@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from attention_tests import debugging as trial
 from attention_tests.compare import WrongAnswer, judge
-from conftest import assignment_of, lost, setup_of, soon
+from conftest import assignment_of, lost, repaired, setup_of, soon
 from in_kernel import REACH
 from sample_class import answer, fill_in, rewrite
 
@@ -23,7 +23,6 @@ from autograder.checks.debugging.exercises import EXERCISES, TEST_ATTENTION
 from autograder.checks.multihead.right_attention import ATTEND
 from autograder.course.course import Assignment
 from autograder.grade.execute import Execution, execute
-from autograder.grade.repair import repair_notebook
 from autograder.grade.session import Cell, Session
 from autograder.imports import ROOT
 from autograder.judge import catalogue
@@ -155,46 +154,6 @@ def test_every_wrong_candidate_has_a_question() -> None:
     """Is there exactly one question for each mistake that a test may miss?"""
     assert {name.split("/")[0] for name in WRONG} == set(student_tests.QUESTIONS)
     assert all("?" in question for question in student_tests.QUESTIONS.values())
-
-
-def shapes(candidate):
-    """Check only the shapes."""
-    q, k, v = torch.randn(3, 2, 3, 5, 7)
-    output, weights = candidate(q, k, v)
-    assert (output.shape, weights.shape) == (v.shape, (2, 3, 5, 5))
-
-
-def rows(candidate):
-    """Check the sums of the rows too."""
-    shapes(candidate)
-    assert torch.allclose(candidate(*torch.randn(3, 2, 3, 5, 7))[1].sum(-1), torch.ones(2, 3, 5))
-
-
-def without_masks(candidate):
-    """Compare with PyTorch's attention, without a mask."""
-    rows(candidate)
-    q, k, v = torch.randn(3, 2, 3, 5, 7)
-    output, weights = candidate(q, k, v)
-    assert torch.allclose(output, F.scaled_dot_product_attention(q, k, v), atol=1e-4)
-    assert torch.allclose(weights, (q @ k.mT / 7**0.5).softmax(-1), atol=1e-4)
-
-
-def with_a_mask(candidate):
-    """Compare with one mask of pairs too."""
-    without_masks(candidate)
-    q, k, v = torch.randn(3, 2, 3, 5, 7)
-    mask = torch.eye(5, dtype=torch.bool).repeat(2, 1, 1) | (torch.rand(2, 5, 5) < 0.4)
-    output, weights = candidate(q, k, v, mask)
-    assert torch.allclose(output, F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None]), atol=1e-4)
-    assert (weights[~mask[:, None].expand_as(weights)] == 0).all()
-
-
-def test_better_tests_get_more_points() -> None:
-    """Does a test that checks more get more points, and the best one all points?"""
-    torch.manual_seed(0)
-    points = [8 - len(lost(TEST_ATTENTION, test)) for test in (shapes, rows, without_masks, with_a_mask)]
-    assert points == [0, 0, 1, 3]
-    assert lost(TEST_ATTENTION, answers.test_attention) == {}
 
 
 def with_rounding(candidate):
@@ -345,12 +304,11 @@ def test_given_candidates_are_what_they_are_called() -> None:
 # ------------------------------------------------------------------------------------------------------ in the sandbox
 
 
-def done(assignment: Assignment, change: Callable = lambda notebook: None, **limits: float) -> Execution:
+def done(assignment: Assignment, change: Callable, **limits: float) -> Execution:
     """Execute the answers after a change."""
     notebook = fill_in(assignment.release, assignment.instructor)
     change(notebook)
-    repaired = repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release)
-    return execute(repaired.notebook, 3, Limits(**limits))
+    return execute(repaired(notebook, assignment).notebook, 3, Limits(**limits))
 
 
 TRIED = {  # what a test does with its candidate, and the state of the submission; no test gets a point

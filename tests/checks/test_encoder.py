@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from attention_tests.compare import outcome
 from attention_tests.repair import steps_of_adam
-from conftest import cases_of, lost
+from conftest import lost
 from torch import nn
 
 from autograder.checks.encoder.exercises import EXERCISES
@@ -18,17 +18,6 @@ from solutions import encoder as answers
 def lost_in(name: str, function: Callable) -> dict[str, str | None]:
     """Return the stages in which an answer to an exercise loses its point, with the named mistake."""
     return lost(EXERCISES[name], function)
-
-
-def test_sizes_differ() -> None:
-    """Do images, tokens, heads, width, hidden width and depth all differ wherever an output is compared?"""
-    for name in ("EncoderBlock", "Encoder"):
-        for _, case in cases_of(EXERCISES[name], 0):
-            what, x, *sizes = case.arguments
-            if what != "output" or "as many" in case.name or "single" in case.name or "one image" in case.name:
-                continue
-            numbers = [*np.shape(x), *(size for size in sizes[: 3 if name == "Encoder" else 2])]
-            assert len(set(numbers)) == len(numbers), (name, case.name, numbers)
 
 
 # -------------------------------------------------------------------------------------------------------- the questions

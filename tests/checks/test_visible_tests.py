@@ -94,7 +94,7 @@ def visible_test_passes(name: str, each: Exercise, function) -> bool:
         return not any(difference(got, case["expected"], show=False) for got, case in pairs)
 
 
-# The axes of an answer's arguments, by exercise. The sizes of one visible case differ in all of them.
+# The sizes in each argument that differ in one case, by exercise: the axes of an array, numbers of a dictionary, or a number.
 AXES = {
     "softmax": ["abc"],
     "attention": ["BHqd", "BHkd", "BHkv"],
@@ -107,6 +107,10 @@ AXES = {
     "pairwise_dot": ["Bqd", "Bkd"],
     "bilinear": ["Bqd", "de", "Bke"],
     "attend": ["BHNd"] * 3,
+    "MultiHeadAttention": ["", ["width", "num_heads"], "", ["images", "tokens", "width"]],
+    "EncoderBlock": ["", "BNW", "h", "H"],
+    "Encoder": ["", "BNW", "L", "h", "H"],
+    "ViT": ["", "", ["channels", "num_classes", "width", "num_heads", "hidden_width"]],
 }
 
 
@@ -116,15 +120,18 @@ def test_sizes_of_a_case_all_differ(name: str) -> None:
     assert "each test has an input whose sizes all differ" in (ROOT / "book" / "about.md").read_text(encoding="utf-8")
     each = exercises_of(ALL[ASSIGNMENT_OF[name]])[name]
 
-    def sizes(case) -> dict[str, int] | None:
-        arrays = [np.asarray(argument) for argument in case["arguments"]][: len(AXES[name])]
-        pairs = list(zip(AXES[name], arrays, strict=True))
-        if any(array.ndim != len(axes) for axes, array in pairs):
-            return None
-        return {axis: size for axes, array in pairs for axis, size in zip(axes, array.shape, strict=True)}
+    def sizes(case) -> dict[str, int]:
+        found = {}
+        for axes, argument in zip(AXES[name], case["arguments"], strict=False):
+            if isinstance(argument, dict):
+                found |= {axis: argument[axis] for axis in axes}
+            elif axes:
+                shape = argument if isinstance(argument, tuple) else np.shape(argument) or (argument,)
+                found |= dict(zip(axes, shape, strict=True)) if len(shape) == len(axes) else dict.fromkeys(axes)
+        return found
 
     for cases in (each.visible_cases(), each.hidden_cases(0)):
-        found = list(filter(None, map(sizes, cases)))
+        found = list(map(sizes, cases))
         assert any(len(set(each.values())) == len(each) for each in found), found
 
 

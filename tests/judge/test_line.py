@@ -102,31 +102,6 @@ def test_wrong_line_is_said(old: str, new: str, line: int, said: str) -> None:
     assert first.found["line"] == line and said in str(first)
 
 
-# an answer, a change of it, what the message says, and words of the line that it names
-OF_MODULES = [
-    pytest.param(
-        *("multihead", "MultiHeadAttention", "(output, weights) if", "(weights, output) if", "return (weights"),
-        marks=FOLLOWED,
-    ),
-    ("multihead", "MultiHeadAttention", "super().__init__()", "pass", "self.qkv ="),
-    ("encoder", "LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "(x - x.mean(-1, True)).half()", ".half()"),
-    ("encoder", "LayerNorm", "x - x.mean(dim=-1, keepdim=True)", "x.mean(dim=-1, keepdim=True) - x", "centred ="),
-    ("encoder", "rope", "first * sin + second * cos", "sin + second * cos", "sin + second * cos"),
-]
-
-
-@pytest.mark.parametrize(("stem", "name", "old", "new", "named"), OF_MODULES)
-def test_wrong_line_of_tensors_is_said(stem: str, name: str, old: str, new: str, named: str) -> None:
-    """Is the line right for a class, and for tensors?"""
-    each = exercises_of(stem)[name]
-    text = changed_text(Path(each.answers.__file__), name, [(old, new)])
-    wrong = defined(text, getattr(each.answers, name))
-    with seeded(0):
-        found = [error.found for error in each.failures(wrong, 0).values() if error.found]
-    assert found
-    assert all(named in text.splitlines()[each["line"] - 1] for each in found), found
-
-
 # Answers as students write them, and whether the finder names the wrong line, which is the one with a #, or none.
 IN_STEPS = {
     ("vit", "PatchEmbedding", True): """class PatchEmbedding(torch.nn.Module):
