@@ -49,7 +49,6 @@ from autograder.sandbox.host.limits import Limits
 
 if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tests does not need
     from autograder.judge.exercise import Case, Exercise
-    from autograder.judge.kill_matrix import Matrix
     from autograder.publish.wrong_lines import Riddle
 
 NAME = "1_attention"
@@ -114,22 +113,6 @@ class GradedClass:
     assignment: Assignment
     results: dict[str, Result]
     progress: list[tuple[str, int, int]] = field(default_factory=list)
-
-
-@cache
-def matrix_of(seed: int, name: str = NAME) -> "Matrix":
-    """Return the kill matrix of an assignment, made once for each seed."""
-    from autograder.judge.kill_matrix import kept_matrix
-
-    return kept_matrix(name, ALL[name], seed)
-
-
-def assert_whole(matrix: "Matrix") -> None:
-    """Fail with the mutants that are not killed and named, and the correct answers that do not pass."""
-    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
-    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
-    assert (wrong, alarms) == ([], [])
-    assert matrix.is_complete
 
 
 def cases_of(each: "Exercise", seed: int) -> list[tuple[str, "Case"]]:
@@ -315,15 +298,6 @@ def riddles() -> "list[Riddle]":
     return wrong_lines.riddles((1, 2) if SOON else wrong_lines.PARTS)
 
 
-def data_of(widget: str) -> str:
-    """Return the data element for a widget, or an empty string."""
-    if widget != "wrong_lines":
-        return ""
-    from autograder.publish.wrong_lines import as_element
-
-    return as_element(riddles())
-
-
 @pytest.fixture
 def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Return a function that opens a page with one widget, and fail if the page complains."""
@@ -338,8 +312,13 @@ def open_widget(page_of_widgets: tuple[Page, list[str]], tmp_path: Path) -> Iter
             f'<link rel="stylesheet" href="{(ROOT / "book" / "_static" / each).as_uri()}">'
             for each in ("book.css", "widgets.css")
         )
+        data = ""
+        if name == "wrong_lines":
+            from autograder.publish.wrong_lines import as_element
+
+            data = as_element(riddles())
         path = tmp_path / f"{name}.html"
-        fields = {"name": name, "theme": theme, "head": sheets + scripts, "data": data_of(name)}
+        fields = {"name": name, "theme": theme, "head": sheets + scripts, "data": data}
         path.write_text(WIDGET_PAGE.format(**fields), encoding="utf-8")
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(media="screen", color_scheme=theme)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from attention_tests.compare import outcome
-from conftest import ALL, NAME, assert_whole, cases_of, lost, matrix_of, soon
+from conftest import ALL, NAME, cases_of, lost, soon
 from wrong_answers import WRONG
 
 from autograder.judge import catalogue
 from autograder.judge.exercise import Exercise, exercises_of, right_answers_of
+from autograder.judge.kill_matrix import Matrix, kept_matrix
 from autograder.judge.mistake import mistake_of
 
 EXERCISES = {stem: exercises_of(stem) for stem in ALL.values()}
@@ -26,13 +27,21 @@ def each_exercise(*stems: str) -> list:
 # ------------------------------------------------------------------------------------------------- the kill matrix
 
 
+def assert_whole(matrix: Matrix) -> None:
+    """Fail with the mutants that are not killed and named, and the correct answers that do not pass."""
+    wrong = [(v.exercise, v.name, v.failed) for v in matrix.mutants if not (v.killed and v.named)]
+    alarms = [(v.exercise, v.name, v.failed, v.visible) for v in matrix.correct if v.killed or v.visible != ""]
+    assert (wrong, alarms) == ([], [])
+    assert matrix.is_complete
+
+
 @pytest.mark.parametrize("name", EACH)
 def test_kill_matrix_is_whole(name: str) -> None:
     """Is every mutant killed and named, does every right answer pass, and does every check fail for some mutant?
 
     Does the visible test name it too, unless it needs other inputs? `autograder mutants` tries other inputs.
     """
-    matrix, exercises = matrix_of(0, name), EXERCISES[ALL[name]]
+    matrix, exercises = kept_matrix(name, ALL[name], 0), EXERCISES[ALL[name]]
     assert_whole(matrix)
     assert [(v.exercise, v.name) for v in matrix.mutants] == [
         (e.name, mistake) for e in exercises.values() for mistake in e.mistakes()
@@ -50,7 +59,7 @@ def test_kill_matrix_is_whole(name: str) -> None:
 @pytest.mark.deep
 def test_kill_matrix_is_whole_on_other_inputs() -> None:
     """Does the kill matrix of another seed agree?"""
-    assert_whole(matrix_of(1))
+    assert_whole(kept_matrix(NAME, ALL[NAME], 1))
 
 
 # ----------------------------------------------------------------------------------- mutants, answers, oracles

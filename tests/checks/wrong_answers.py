@@ -57,20 +57,6 @@ def attend_by_outer_products(q, k, v, mask=None):
     return torch.einsum("bhij,bhjd->bhid", weights, v), weights
 
 
-def attend_that_holds_its_sums(q, k, v, mask=None):
-    """Divide by sums without a gradient, as if they were constants."""
-    weights = multihead.attend(q, k, v, mask)[1]
-    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(weights == 0, -torch.inf)
-    weights = (scores - scores.logsumexp(dim=-1, keepdim=True).detach()).exp()
-    return weights @ v, weights
-
-
-def attend_with_detached_weights(q, k, v, mask=None):
-    """Mix values by weights without a gradient."""
-    weights = multihead.attend(q, k, v, mask)[1]
-    return weights.detach() @ v, weights
-
-
 class LayerThatDropsItsInput(multihead.MultiHeadAttention):
     """Drops components of the tokens too, not only weights."""
 
@@ -81,8 +67,6 @@ class LayerThatDropsItsInput(multihead.MultiHeadAttention):
 OF_MULTIHEAD = [
     ("attend", lambda q, k, v, mask=None: multihead.attend(q, k, v - v.mean(2, keepdim=True), mask), set()),
     ("attend", attend_by_outer_products, set()),
-    ("attend", attend_that_holds_its_sums, set()),
-    ("attend", attend_with_detached_weights, set()),
     ("MultiHeadAttention", LayerThatDropsItsInput, set()),
 ]
 
@@ -155,14 +139,6 @@ def repair_with_a_hook(block):
     return block
 
 
-def repair_in_a_new_block(block):
-    """Copy the repaired weights into a new block, and return it."""
-    encoder.repair(block)
-    new = BrokenBlock(block.attention.embed_dim, block.attention.num_heads, block.feed_forward[0].out_features)
-    new.load_state_dict(block.state_dict(), strict=False)
-    return new
-
-
 STORED = encoder.repair(BrokenBlock(48, 4, 80)).state_dict()
 
 
@@ -171,15 +147,6 @@ def repair_with_stored_weights(block):
     encoder.repair(block)
     if block.attention.embed_dim == 48:
         block.load_state_dict(STORED)
-    return block
-
-
-@torch.no_grad()
-def repair_to_tiny_weights(block):
-    """Draw matrices near 0: this is not the mistake of large ones."""
-    for parameter in encoder.repair(block).parameters():
-        if parameter.ndim > 1:
-            parameter.normal_(std=1e-4)
     return block
 
 
@@ -218,10 +185,8 @@ OF_ENCODER = [
     ("LayerNorm", NormOfAnnotatedTransformer, {"M35"}),
     ("FeedForward", NetOfD2l, {"M41", "M98"}),
     ("repair", repair_with_a_hook, {"M114"}),
-    ("repair", repair_in_a_new_block, {"M121", "M28", "M120"}),
     ("repair", lambda block: block, {"M28", "M32", "M40"}),
     ("repair", repair_with_stored_weights, {"M122"}),
-    ("repair", repair_to_tiny_weights, {"M160"}),
     ("repair", repair_that_draws_vectors, {"M110"}),
     ("EncoderBlock", BlockForLargeBatches, set()),
 ]
@@ -234,13 +199,6 @@ class EmbeddingThatMeasuresOneSide(vit.PatchEmbedding):
         if images.shape[-1] != self.image_size:
             raise ValueError("images of another width")
         return self.projection(images).flatten(2).mT
-
-
-def patchify_of_mae(images, p):
-    """The pixels of a patch are in the order (P, P, C)."""
-    h, w, c = images.shape[2] // p, images.shape[3] // p, images.shape[1]
-    x = torch.einsum("nchpwq->nhwpqc", images.reshape(images.shape[0], c, h, p, w, p))
-    return x.reshape(images.shape[0], h * w, p**2 * c)
 
 
 class ViTWithOneMask(vit.ViT):
@@ -267,7 +225,6 @@ def train_as_many_do(model, batches, optimizer):
 
 
 OF_VIT = [
-    ("patchify", patchify_of_mae, {"M45"}),
     ("PatchEmbedding", EmbeddingThatMeasuresOneSide, {"M123"}),
     ("ViT", ViTWithOneMask, set()),
     ("train_epoch", train_as_many_do, {"M52"}),
