@@ -16,7 +16,7 @@ from attention_tests.line import with_line
 from conftest import FOLLOWED, setup_of
 
 from autograder.grade.session import Cell, Session
-from autograder.judge.exercise import exercises_of, right_answers_of, seeded
+from autograder.judge.exercise import Exercise, exercises_of, right_answers_of, seeded
 from autograder.judge.mistake import changed_text
 from autograder.judge.mutations import defined
 from autograder.sandbox.host.answer import Answer
@@ -236,40 +236,40 @@ HIDES = WRONG.replace("    scores =", "    __import__('sys').settrace(None)\n   
 SAID = "Line 11 of attention: `w` is wrong"
 
 
+def errors_in_the_sandbox(each: Exercise, *cells: str) -> dict[str, AssertionError]:
+    """Run cells in the sandbox, and return the errors of the hidden tests of an answer; nothing else may be lost."""
+    session = Session(Limits(), sandboxed=True)
+    try:
+        for cell in cells:
+            session.run(Cell(cell, answers=True))
+        with seeded(0):
+            session.begin_test()
+            errors = each.failures(Answer(each.name, session.call), 0)
+        assert (session.lost, session.losses) == ([], 0)
+        return errors
+    finally:
+        session.close()
+
+
 @pytest.mark.parametrize(("cell", "line"), [(WRONG, SAID), (ENDS, ""), (HIDES, "")])
 def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
     """Does a hidden test give the line of a cell, and are all points the same, whatever the cell does while it is followed?"""
-    exercise, session = exercises_of("attention")["attention"], Session(Limits(), sandboxed=True)
-    try:
-        session.run(Cell("import numpy as np", answers=True))
-        session.run(Cell(cell, answers=True))
-        with seeded(0):
-            session.begin_test()
-            errors = exercise.failures(Answer("attention", session.call), 0)
-        assert set(errors) == {"weights", "output", "axes", "mask"}
-        assert line in str(errors["weights"])
-        assert (SAID in str(errors["weights"])) == bool(line)
-        assert "15 of 15 numbers are wrong" in str(errors["output"])
-        assert (session.lost, session.losses) == ([], 0)
-    finally:
-        session.close()
+    errors = errors_in_the_sandbox(exercises_of("attention")["attention"], "import numpy as np", cell)
+    assert set(errors) == {"weights", "output", "axes", "mask"}
+    assert line in str(errors["weights"])
+    assert (SAID in str(errors["weights"])) == bool(line)
+    assert "15 of 15 numbers are wrong" in str(errors["output"])
 
 
 @FOLLOWED
 def test_line_of_a_class_is_said_in_the_sandbox() -> None:
     """Does a hidden test give the line of a class whose modules run in the sandbox?"""
-    each, session = exercises_of("multihead")["MultiHeadAttention"], Session(Limits(), sandboxed=True)
-    path = Path(each.answers.__file__)
-    text = changed_text(path, each.name, [("merge_heads(mixed))", "merge_heads(mixed).cos())")])
-    try:
-        session.run(Cell(text, answers=True))
-        with seeded(0):
-            session.begin_test()
-            errors = each.failures(Answer(each.name, session.call), 0)
-        line = next(i for i, each in enumerate(text.splitlines(), 1) if ".cos()" in each)
-        assert f"Line {line} of MultiHeadAttention.forward: `output` is wrong" in str(errors["values"])
-    finally:
-        session.close()
+    each = exercises_of("multihead")["MultiHeadAttention"]
+    change = ("merge_heads(mixed))", "merge_heads(mixed).cos())")
+    text = changed_text(Path(each.answers.__file__), each.name, [change])
+    line = next(i for i, each in enumerate(text.splitlines(), 1) if ".cos()" in each)
+    said = str(errors_in_the_sandbox(each, text)["values"])
+    assert f"Line {line} of MultiHeadAttention.forward: `output` is wrong" in said
 
 
 def test_right_values_belong_to_inputs_that_no_test_uses(monkeypatch: pytest.MonkeyPatch) -> None:
