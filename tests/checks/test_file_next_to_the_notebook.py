@@ -221,13 +221,6 @@ def test_collect_keeps_what_was_there(course: Course, file_assignment: Assignmen
     assert files_next_to(course)["dan/vit.pt"] == GOOD
 
 
-def test_collect_leaves_other_assignments_alone(course: Course, assignment: Assignment, tmp_path: Path) -> None:
-    """If a .pt file was not requested, is it named, and does its student read that there is no notebook?"""
-    (line,) = collect(course, assignment, [write_zip(tmp_path / "x.zip", {"ada/1_attention/vit.pt": b"x"})])
-    assert (line.outcome, line.why) == ("refused", "submitted: vit.pt; no notebook was found")
-    assert not list(course.root.glob("submitted/*/*/*.pt"))
-
-
 @pytest.mark.parametrize("name", ["vit.pth", "vit (1).pt", "weights/vit.pt", "Copy of vit.PT", "best.pth"])
 def test_weights_of_another_name_are_taken(name: str, course: Course, file_assignment: Assignment) -> None:
     """Are weights taken that a person put there, if they are called .pth, are a second download, or are in a folder?"""
