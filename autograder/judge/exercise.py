@@ -160,9 +160,13 @@ class Exercise:
 
     def run(self, function: Function, case: Case) -> dict[str, Any]:
         """Return the outcome of one of our functions in a case. The run is independent of all other runs."""
-        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
-            torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
-            return outcome(self.of_arrays(function), case.arguments, self.names)
+        torch.set_default_dtype(torch.float64)  # so that results are the same on every machine
+        try:
+            with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+                torch.default_generator.manual_seed(0)  # layers draw their initial parameters from it
+                return outcome(self.of_arrays(function), case.arguments, self.names)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
     def right_values(self, case: Case) -> list[np.ndarray]:
         """Return the values that the answer and other right answers compute in a case, equal ones once."""
@@ -245,18 +249,6 @@ class Exercise:
             except WrongAnswer as error:
                 failed[stage] = error
         return failed
-
-
-class ExerciseInTorch(Exercise):
-    """An exercise whose right and wrong results are computed in float64, so that they are the same on every machine."""
-
-    def run(self, function: Function, case: Case) -> dict[str, Any]:
-        """Return the outcome of one of our functions in a case, as `Exercise.run` does."""
-        torch.set_default_dtype(torch.float64)
-        try:
-            return super().run(function, case)
-        finally:
-            torch.set_default_dtype(torch.float32)
 
 
 class _Fingerprints(Mapping[str, list[float]]):

@@ -10,13 +10,13 @@ from attention_tests.compare import read_plainly
 from autograder.checks.debugging import oracles
 from autograder.checks.debugging.mistakes import MISTAKES
 from autograder.checks.debugging.student_tests import ExerciseInTests
-from autograder.judge.exercise import Case, ExerciseInTorch, checker
+from autograder.judge.exercise import Case, Exercise, checker
 from solutions import debugging as answers
 from solutions import programs
 
 
 @dataclass(frozen=True, eq=False)
-class Program(ExerciseInTorch):
+class Program(Exercise):
     """A program that students get with a fault."""
 
     fault: str = ""  # the name of a mistake

@@ -10,10 +10,10 @@ from attention_tests import repair
 
 from autograder.checks.encoder import cases, oracles, stand_ins
 from autograder.checks.encoder.mistakes import MISTAKES
-from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.judge.exercise import Exercise, checker
 from solutions import encoder as answers
 
-judged = partial(ExerciseInTorch, names=(), answers=answers, known=MISTAKES)
+judged = partial(Exercise, names=(), answers=answers, known=MISTAKES)
 
 LAYER_NORM = judged(
     name="LayerNorm",

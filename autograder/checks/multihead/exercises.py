@@ -17,10 +17,10 @@ from attention_tests.multihead import (
 
 from autograder.checks.multihead import cases, oracles, stand_ins
 from autograder.checks.multihead.mistakes import MISTAKES
-from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.judge.exercise import Exercise, checker
 from solutions import multihead as answers
 
-judged = partial(ExerciseInTorch, answers=answers, known=MISTAKES)
+judged = partial(Exercise, answers=answers, known=MISTAKES)
 of_tensors = partial(judged, ask=ask_tensors, read=read_tensors)
 
 EINSUMS = {"matmul": "product", "matmul_transposed": "product", "batched_trace": "trace"}

@@ -7,10 +7,10 @@ from attention_tests import vit_measures
 
 from autograder.checks.vit import cases, oracles, stand_ins
 from autograder.checks.vit.mistakes import MISTAKES
-from autograder.judge.exercise import ExerciseInTorch, checker
+from autograder.judge.exercise import Exercise, checker
 from solutions import vit as answers
 
-judged = partial(ExerciseInTorch, names=(), answers=answers, known=MISTAKES)
+judged = partial(Exercise, names=(), answers=answers, known=MISTAKES)
 
 PATCHIFY = judged(
     name="patchify",
