@@ -23,25 +23,6 @@ def eighths(rng, *shape):
 # ----------------------------------------------------------------------------------------------------------- LayerNorm
 
 
-def layer_norm_values(rng):
-    """Return cases. The first has as many tokens as components: mistakes give the right shape, and can be named."""
-    return [
-        Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
-        Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),
-        Case("a batch of heads", ("output", spread(rng, 2, 3, 4, 6), 1e-5, 3)),
-        Case("a single token", ("output", spread(rng, 3), 0.3, 4)),
-        Case("one image, one token", ("output", spread(rng, 1, 1, 7), 2.0, 5)),
-    ]
-
-
-def layer_norm_learning(rng):
-    return [
-        Case("initial scale and shift", ("fresh", spread(rng, 2, 5, 4), 0.1)),
-        Case("as many tokens as components", ("learning", spread(rng, 4, 4), 0.2, 6)),
-        Case("a batch of tokens", ("learning", spread(rng, 3, 5, 7), 0.4, 7)),
-    ]
-
-
 def layer_norm_edges(rng):
     constant = np.repeat(rng.normal(size=(3, 1)), 4, axis=-1)
     tiny = 0.003 * rng.normal(size=(2, 5, 6))
@@ -53,6 +34,24 @@ def layer_norm_edges(rng):
         Case("components near 1000", ("far", eighths(rng, 3, 8), 0.01), has_line=False),
         Case("float16", ("half", 32 * eighths(rng, 2, 3, 128), 1e-3), has_line=False),
     ]
+
+
+LAYER_NORM = {
+    # The first has as many tokens as components: mistakes give the right shape, and can be named.
+    "values": lambda rng: [
+        Case("as many tokens as components", ("output", spread(rng, 5, 5), 0.1, 1)),
+        Case("a batch of tokens", ("output", spread(rng, 2, 5, 4), 0.5, 2)),
+        Case("a batch of heads", ("output", spread(rng, 2, 3, 4, 6), 1e-5, 3)),
+        Case("a single token", ("output", spread(rng, 3), 0.3, 4)),
+        Case("one image, one token", ("output", spread(rng, 1, 1, 7), 2.0, 5)),
+    ],
+    "learning": lambda rng: [
+        Case("initial scale and shift", ("fresh", spread(rng, 2, 5, 4), 0.1)),
+        Case("as many tokens as components", ("learning", spread(rng, 4, 4), 0.2, 6)),
+        Case("a batch of tokens", ("learning", spread(rng, 3, 5, 7), 0.4, 7)),
+    ],
+    "edges": layer_norm_edges,
+}
 
 
 def layer_norm_visible(rng):
@@ -71,8 +70,8 @@ def layer_norm_visible(rng):
 # --------------------------------------------------------------------------------------------------------- FeedForward
 
 
-def feed_forward_values(rng):
-    return [
+FEED_FORWARD = {
+    "values": lambda rng: [
         Case("a batch of tokens", ("output", rng.normal(size=(2, 5, 4)), 6, 0.0, 1)),
         Case("more components than hidden ones", ("output", rng.normal(size=(3, 4, 7)), 5, 0.0, 2)),
         Case("one image, one token", ("output", rng.normal(size=(1, 1, 3)), 8, 0.0, 3)),
@@ -80,14 +79,12 @@ def feed_forward_values(rng):
             "a batch of tokens, gradients and learned parameters", ("learning", rng.normal(size=(2, 5, 4)), 6, 0.0, 4)
         ),
         Case("initial parameters", ("fresh", rng.normal(size=(2, 3, 50)), 70)),
-    ]
-
-
-def feed_forward_dropout(rng):
-    return [
+    ],
+    "dropout": lambda rng: [
         Case("dropout of 0.2", ("dropout", rng.normal(size=(2, 5, 4)), 6, 0.2), tells=WHATEVER_IS_DROPPED),
         Case("dropout of 0.1", ("dropout", rng.normal(size=(2, 3, 5)), 7, 0.1), tells=WHATEVER_IS_DROPPED),
-    ]
+    ],
+}
 
 
 def feed_forward_visible(rng):
@@ -103,36 +100,28 @@ def feed_forward_visible(rng):
 # -------------------------------------------------------------------------------------------------------- EncoderBlock
 
 
-def block_values(rng):
-    return [
+ENCODER_BLOCK = {
+    "values": lambda rng: [
         Case("2 images, 5 tokens, 3 heads", ("output", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 1)),
         Case("4 images, 3 tokens, 2 heads", ("output", spread(rng, 4, 3, 6), 2, 9, None, 0.0, 2)),
         Case("one image, one token, one head", ("output", spread(rng, 1, 1, 5), 1, 3, None, 0.0, 3)),
-    ]
-
-
-def block_learning(rng):
-    return [
+    ],
+    "learning": lambda rng: [
         Case("gradients and learned parameters", ("learning", spread(rng, 2, 5, 12), 3, 7, None, 0.0, 4)),
         Case("initial parameters", ("fresh", spread(rng, 2, 3, 48), 4, 64)),
-    ]
-
-
-def block_masks(rng):
-    """Return cases with masks. Everything else in the block must be right too."""
-    return [
+    ],
+    # Everything else in the block must be right too.
+    "masks": lambda rng: [
         Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
         Case("a mask of pairs", ("output", spread(rng, 2, 5, 12), 3, 7, draw_mask(rng, 2, 5, 5), 0.0, 6)),
         Case("a mask for each head", ("output", spread(rng, 3, 4, 10), 2, 6, draw_mask(rng, 3, 2, 4, 4), 0.0, 7)),
         Case("as many images as heads", ("output", spread(rng, 2, 5, 6), 2, 7, draw_mask(rng, 2, 5, 5), 0.0, 8)),
-    ]
-
-
-def block_dropout(rng):
-    return [
+    ],
+    "dropout": lambda rng: [
         Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 3, 7, None, 0.2, 8), tells=WHATEVER_IS_DROPPED),
         Case("dropout of 0.4", ("dropout", spread(rng, 3, 5, 8), 2, 11, None, 0.4, 9), tells=WHATEVER_IS_DROPPED),
-    ]
+    ],
+}
 
 
 def block_visible(rng):
@@ -150,27 +139,22 @@ def block_visible(rng):
 # ------------------------------------------------------------------------------------------------------------- Encoder
 
 
-def encoder_values(rng):
-    return [
+ENCODER = {
+    "values": lambda rng: [
         Case("depth 4", ("output", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 1)),
         Case("depth 2, one image, one token", ("output", spread(rng, 1, 1, 6), 2, 2, 9, None, 0.0, 2)),
         Case("depth 3, more images than tokens", ("output", spread(rng, 5, 2, 8), 3, 4, 6, None, 0.0, 3)),
-    ]
-
-
-def encoder_learning(rng):
-    return [
+    ],
+    "learning": lambda rng: [
         Case("gradients and learned parameters", ("learning", spread(rng, 2, 5, 12), 4, 3, 7, None, 0.0, 4)),
         Case("initial parameters", ("fresh", spread(rng, 2, 3, 48), 3, 4, 64)),
-    ]
-
-
-def encoder_hand_on(rng):
-    return [
+    ],
+    "hand_on": lambda rng: [
         Case("a mask of tokens", ("output", spread(rng, 2, 5, 12), 4, 3, 7, draw_mask(rng, 2, 5), 0.0, 5)),
         Case("a mask for each head", ("output", spread(rng, 3, 4, 10), 2, 5, 6, draw_mask(rng, 3, 5, 4, 4), 0.0, 6)),
         Case("dropout of 0.2", ("dropout", spread(rng, 2, 6, 12), 4, 3, 7, None, 0.2, 7), tells=WHATEVER_IS_DROPPED),
-    ]
+    ],
+}
 
 
 def encoder_visible(rng):
@@ -224,17 +208,14 @@ def points(rng, *shape):
     return rng.normal(size=shape).astype(np.float32)
 
 
-def rope_values(rng):
-    return [
+ROPE = {
+    "values": lambda rng: [
         Case("6 tokens of width 8", (points(rng, 6, 8), np.arange(6.0))),
         Case("5 tokens of width 2", (points(rng, 5, 2), np.arange(5.0))),
         Case("positions in another order", (points(rng, 4, 6), rng.permutation(12)[:4].astype(float))),
         Case("base 100", (points(rng, 7, 4), np.arange(3.0, 10), 100.0)),
-    ]
-
-
-def rope_axes(rng):
-    return [
+    ],
+    "axes": lambda rng: [
         Case("a batch of heads", (points(rng, 2, 3, 5, 4), np.arange(5.0))),
         Case(
             "other positions for each image",
@@ -243,7 +224,8 @@ def rope_axes(rng):
         Case("positions that are fractions or below 0", (points(rng, 5, 8), 3 * rng.normal(size=5))),
         Case("gradients", (points(rng, 3, 4), np.arange(3.0), "gradient")),
         Case("an odd width", (points(rng, 4, 5), np.arange(4.0))),
-    ]
+    ],
+}
 
 
 def rope_visible(rng):

@@ -18,7 +18,7 @@ judged = partial(Exercise, names=(), answers=answers, known=MISTAKES)
 LAYER_NORM = judged(
     name="LayerNorm",
     oracle=stand_ins.LayerNorm,
-    stages={"values": cases.layer_norm_values, "learning": cases.layer_norm_learning, "edges": cases.layer_norm_edges},
+    stages=cases.LAYER_NORM,
     visible=cases.layer_norm_visible,
     ask=asks.ask_layer_norm,
     read=asks.read_layer_norm,
@@ -27,7 +27,7 @@ LAYER_NORM = judged(
 FEED_FORWARD = judged(
     name="FeedForward",
     oracle=stand_ins.FeedForward,
-    stages={"values": cases.feed_forward_values, "dropout": cases.feed_forward_dropout},
+    stages=cases.FEED_FORWARD,
     visible=cases.feed_forward_visible,
     ask=asks.ask_feed_forward,
     read=asks.read_feed_forward,
@@ -36,12 +36,7 @@ FEED_FORWARD = judged(
 ENCODER_BLOCK = judged(
     name="EncoderBlock",
     oracle=stand_ins.EncoderBlock,
-    stages={
-        "values": cases.block_values,
-        "learning": cases.block_learning,
-        "masks": cases.block_masks,
-        "dropout": cases.block_dropout,
-    },
+    stages=cases.ENCODER_BLOCK,
     visible=cases.block_visible,
     uses={"LayerNorm": stand_ins.LayerNorm, "FeedForward": stand_ins.FeedForward},
     ask=asks.ask_block,
@@ -51,7 +46,7 @@ ENCODER_BLOCK = judged(
 ENCODER = judged(
     name="Encoder",
     oracle=oracles.Encoder,
-    stages={"values": cases.encoder_values, "learning": cases.encoder_learning, "hand_on": cases.encoder_hand_on},
+    stages=cases.ENCODER,
     visible=cases.encoder_visible,
     uses={
         "LayerNorm": stand_ins.LayerNorm,
@@ -76,7 +71,7 @@ REPAIR = judged(
 ROPE = judged(
     name="rope",
     oracle=oracles.rope,
-    stages={"values": cases.rope_values, "axes": cases.rope_axes},
+    stages=cases.ROPE,
     visible=cases.rope_visible,
     ask=asks.ask_rope,
 )

@@ -9,31 +9,26 @@ from autograder.judge.exercise import Case
 # ------------------------------------------------------------------------------------------------------------- patchify
 
 
-def patchify_one_channel_cases(rng):
-    """Return cases. The first has as many patches as pixels in each patch: a mistake then gives the right shape."""
-    return [
+PATCHIFY = {
+    # The first has as many patches as pixels in each patch: a mistake then gives the right shape.
+    "values": lambda rng: [
         Case("as many patches as pixels", ("patches", rng.normal(size=(3, 1, 4, 4)), 2)),
         Case("4 images of 6×6, patches of 3×3", ("patches", rng.normal(size=(4, 1, 6, 6)), 3)),
         Case("2 images of 12×12, patches of 4×4", ("patches", rng.normal(size=(2, 1, 12, 12)), 4)),
         Case("the image is one patch", ("patches", rng.normal(size=(2, 1, 3, 3)), 3)),
-    ]
-
-
-def patchify_channel_cases(rng):
-    return [
+    ],
+    "channels": lambda rng: [
         Case("3 channels", ("patches", rng.normal(size=(2, 3, 12, 12)), 4)),
         Case("2 channels, 5 images", ("patches", rng.normal(size=(5, 2, 6, 6)), 2)),
         Case("one image, patches of one pixel", ("patches", rng.normal(size=(1, 3, 4, 4)), 1)),
-    ]
-
-
-def patchify_edge_cases(rng):
-    return [
+    ],
+    "edges": lambda rng: [
         Case("images of 6×10", ("patches", rng.normal(size=(3, 2, 6, 10)), 2)),
         Case("images of 12×4", ("patches", rng.normal(size=(2, 1, 12, 4)), 4)),
         Case("patches that do not tile the height", ("patches", rng.normal(size=(2, 1, 5, 4)), 2), "M123"),
         Case("patches that do not tile the width", ("patches", rng.normal(size=(2, 3, 6, 8)), 3), "M123"),
-    ]
+    ],
+}
 
 
 def patchify_visible_cases(rng):
@@ -58,24 +53,6 @@ def embedding_case(name, rng, what, shape, sizes, seed, *mistake):
     return Case(name, (what, rng.normal(size=shape), sizes_of_embedding(*sizes), seed), *mistake)
 
 
-def embedding_value_cases(rng):
-    return [
-        embedding_case("as many patches as components", rng, "output", (3, 1, 4, 4), (4, 2, 1, 4), 1),
-        embedding_case("3 channels, patches of 4×4", rng, "output", (2, 3, 12, 12), (12, 4, 3, 5), 2),
-        embedding_case("patches of 2×2", rng, "output", (5, 2, 6, 6), (6, 2, 2, 7), 3),
-        embedding_case("the image is one patch", rng, "output", (2, 3, 4, 4), (4, 4, 3, 5), 6),
-        embedding_case("a width divisible by the number of channels", rng, "output", (3, 2, 4, 4), (4, 2, 2, 6), 7),
-    ]
-
-
-def embedding_learning_cases(rng):
-    return [
-        embedding_case("as many patches as components", rng, "learning", (3, 1, 4, 4), (4, 2, 1, 4), 4),
-        embedding_case("gradients and learned parameters", rng, "learning", (2, 3, 6, 6), (6, 2, 3, 5), 5),
-        embedding_case("parameters", rng, "parts", (2, 3, 6, 6), (6, 3, 2, 5), 5),
-    ]
-
-
 def embedding_edge_cases(rng):
     sizes = 12, 4, 1, 5
     return [
@@ -86,6 +63,23 @@ def embedding_edge_cases(rng):
         embedding_case("images of as many pixels", rng, "output", (2, 1, 4, 36), sizes, 8, "M123"),
         embedding_case("images of the right size", rng, "runs", (2, 1, 12, 12), sizes, 8),
     ]
+
+
+PATCH_EMBEDDING = {
+    "values": lambda rng: [
+        embedding_case("as many patches as components", rng, "output", (3, 1, 4, 4), (4, 2, 1, 4), 1),
+        embedding_case("3 channels, patches of 4×4", rng, "output", (2, 3, 12, 12), (12, 4, 3, 5), 2),
+        embedding_case("patches of 2×2", rng, "output", (5, 2, 6, 6), (6, 2, 2, 7), 3),
+        embedding_case("the image is one patch", rng, "output", (2, 3, 4, 4), (4, 4, 3, 5), 6),
+        embedding_case("a width divisible by the number of channels", rng, "output", (3, 2, 4, 4), (4, 2, 2, 6), 7),
+    ],
+    "learning": lambda rng: [
+        embedding_case("as many patches as components", rng, "learning", (3, 1, 4, 4), (4, 2, 1, 4), 4),
+        embedding_case("gradients and learned parameters", rng, "learning", (2, 3, 6, 6), (6, 2, 3, 5), 5),
+        embedding_case("parameters", rng, "parts", (2, 3, 6, 6), (6, 3, 2, 5), 5),
+    ],
+    "edges": embedding_edge_cases,
+}
 
 
 def embedding_visible_cases(rng):
@@ -104,14 +98,13 @@ def embedding_visible_cases(rng):
 # ------------------------------------------------------------------------------------------------------------------ ViT
 
 
-def sizes_of_vit(image_size, patch_size, channels, num_classes, width, depth, num_heads, hidden_width):
+def sizes_of_vit(*sizes):
     names = "image_size", "patch_size", "channels", "num_classes", "width", "depth", "num_heads", "hidden_width"
-    return dict(
-        zip(names, (image_size, patch_size, channels, num_classes, width, depth, num_heads, hidden_width), strict=True)
-    )
+    return dict(zip(names, sizes, strict=True))
 
 
 SMALL, OTHER = sizes_of_vit(6, 2, 3, 5, 12, 2, 4, 7), sizes_of_vit(12, 4, 1, 7, 15, 3, 5, 6)
+THIRD = sizes_of_vit(8, 4, 2, 4, 9, 1, 3, 11)
 DEFAULTS = sizes_of_vit(28, 7, 1, 10, 64, 6, 8, 128)
 # The cases of dropout have few tokens, and the head shows every number of a token. So a few images give 2000 numbers.
 DROPPED = SMALL | {"image_size": 4, "num_classes": 12}, OTHER | {"image_size": 8, "num_classes": 15}
@@ -121,31 +114,28 @@ def draw_images(rng, count, sizes):
     return rng.normal(size=(count, sizes["channels"], sizes["image_size"], sizes["image_size"]))
 
 
-def vit_cases(what, *rest, of=(SMALL, OTHER)):
-    """Return a function that draws a case for each of two sizes, with different images and parameters."""
-
-    def cases(rng):
-        return [
-            Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest))
-            for name, count, sizes in zip(("patches of 2×2, 3 channels", "patches of 4×4, one channel"), (4, 2), of)
-        ]
-
-    return cases
-
-
-def vit_part_cases(rng):
+def vit_cases(rng, what, *rest, of=(SMALL, OTHER)):
+    """Draw a case for each of two sizes, with different images and parameters."""
     return [
+        Case(name, (what, draw_images(rng, count, sizes), sizes, int(rng.integers(99)), *rest))
+        for name, count, sizes in zip(("patches of 2×2, 3 channels", "patches of 4×4, one channel"), (4, 2), of)
+    ]
+
+
+VIT = {
+    "parts": lambda rng: [
         Case("patches of 2×2, 3 channels", ("parts", draw_images(rng, 1, SMALL), SMALL)),
         Case("ViT(), without arguments", ("defaults", draw_images(rng, 1, DEFAULTS), DEFAULTS)),
-    ]
-
-
-def vit_value_cases(rng):
-    third = sizes_of_vit(8, 4, 2, 4, 9, 1, 3, 11)
-    return [
-        *vit_cases("output")(rng),
-        Case("one image, one block", ("output", draw_images(rng, 1, third), third, 5)),
-    ]
+    ],
+    "reading": lambda rng: vit_cases(rng, "reading"),
+    "positions": lambda rng: vit_cases(rng, "positions"),
+    "values": lambda rng: [
+        *vit_cases(rng, "output"),
+        Case("one image, one block", ("output", draw_images(rng, 1, THIRD), THIRD, 5)),
+    ],
+    "learning": lambda rng: vit_cases(rng, "learning"),
+    "dropout": lambda rng: vit_cases(rng, "dropout", 0.3, of=DROPPED),
+}
 
 
 def vit_visible_cases(rng):
@@ -186,22 +176,20 @@ def overfit_case(rng):
     return Case("64 images, trained until they are learned", ("overfit", *drawn, "list", 5, 0, 0))
 
 
-def train_step_cases(rng):
-    return [
+TRAIN_EPOCH = {
+    "steps": lambda rng: [
         epoch_case("one batch", rng, "steps", (6,)),
         epoch_case("4 batches", rng, "steps", (5, 5, 5, 2)),
         epoch_case("3 batches of 3 channels", rng, "steps", (7, 7, 4), channels=3, side=2, classes=5),
         overfit_case(rng),
-    ]
-
-
-def train_mean_cases(rng):
-    """Return cases whose means a wrong step cannot change: the rate is 0, or there is a single batch."""
-    return [
+    ],
+    # cases whose means a wrong step cannot change: the rate is 0, or there is a single batch.
+    "means": lambda rng: [
         epoch_case("one batch", rng, "means", (17,), rate=2.0),
         epoch_case("a last batch of another size", rng, "means", (12, 12, 12, 5), rate=0.0),
         epoch_case("a generator", rng, "means", (14, 14, 4), "generator", rate=0.0, channels=1, side=4, classes=3),
-    ]
+    ],
+}
 
 
 def train_visible_cases(rng):
@@ -224,19 +212,17 @@ def evaluation_case(name, rng, what, sizes, kind="list", channels=2, side=3, cla
     return Case(name, (what, *drawn, kind, classes, seed))
 
 
-def evaluate_mean_cases(rng):
-    return [
+EVALUATE = {
+    "means": lambda rng: [
         evaluation_case("one batch", rng, "means", (17,)),
         evaluation_case("a last batch of another size", rng, "means", (12, 12, 12, 5)),
         evaluation_case("a generator", rng, "means", (14, 14, 4), "generator", 1, 4, 3),
-    ]
-
-
-def evaluate_unchanged_cases(rng):
-    return [
+    ],
+    "unchanged": lambda rng: [
         evaluation_case("a model in each mode", rng, "unchanged", (4, 4, 3)),
         evaluation_case("3 channels", rng, "unchanged", (5, 2), "generator", 3, 2, 5),
-    ]
+    ],
+}
 
 
 def evaluate_visible_cases(rng):
@@ -258,20 +244,6 @@ def draw_weights(rng, *shape):
     return scores / scores.sum(axis=-1, keepdims=True)
 
 
-def rollout_one_block_cases(rng):
-    return [
-        Case("one block of 3 heads", ("rollout", draw_weights(rng, 1, 2, 3, 5))),
-        Case("one block of one head", ("rollout", draw_weights(rng, 1, 4, 1, 3))),
-    ]
-
-
-def rollout_value_cases(rng):
-    return [
-        Case("3 blocks, 4 heads", ("rollout", draw_weights(rng, 3, 2, 4, 5))),
-        Case("4 blocks, 3 images", ("rollout", draw_weights(rng, 4, 3, 2, 6))),
-    ]
-
-
 def rollout_edge_cases(rng):
     sharp = draw_weights(rng, 2, 3, 2, 4) ** 8
     return [
@@ -279,6 +251,19 @@ def rollout_edge_cases(rng):
         Case("two tokens", ("rollout", draw_weights(rng, 5, 1, 2, 2))),
         Case("weights near 0 and 1", ("rollout", sharp / sharp.sum(axis=-1, keepdims=True))),
     ]
+
+
+ROLLOUT = {
+    "one_block": lambda rng: [
+        Case("one block of 3 heads", ("rollout", draw_weights(rng, 1, 2, 3, 5))),
+        Case("one block of one head", ("rollout", draw_weights(rng, 1, 4, 1, 3))),
+    ],
+    "values": lambda rng: [
+        Case("3 blocks, 4 heads", ("rollout", draw_weights(rng, 3, 2, 4, 5))),
+        Case("4 blocks, 3 images", ("rollout", draw_weights(rng, 4, 3, 2, 6))),
+    ],
+    "edges": rollout_edge_cases,
+}
 
 
 def rollout_visible_cases(rng):

@@ -15,11 +15,7 @@ judged = partial(Exercise, names=(), answers=answers, known=MISTAKES)
 PATCHIFY = judged(
     name="patchify",
     oracle=stand_ins.patchify,
-    stages={
-        "values": cases.patchify_one_channel_cases,
-        "channels": cases.patchify_channel_cases,
-        "edges": cases.patchify_edge_cases,
-    },
+    stages=cases.PATCHIFY,
     visible=cases.patchify_visible_cases,
     ask=asks.ask_tensors,
     read=asks.read_tensors,
@@ -28,11 +24,7 @@ PATCHIFY = judged(
 PATCH_EMBEDDING = judged(
     name="PatchEmbedding",
     oracle=stand_ins.PatchEmbedding,
-    stages={
-        "values": cases.embedding_value_cases,
-        "learning": cases.embedding_learning_cases,
-        "edges": cases.embedding_edge_cases,
-    },
+    stages=cases.PATCH_EMBEDDING,
     visible=cases.embedding_visible_cases,
     uses={"patchify": stand_ins.patchify},
     ask=asks.ask_patch_embedding,
@@ -42,14 +34,7 @@ PATCH_EMBEDDING = judged(
 VIT = judged(
     name="ViT",
     oracle=oracles.TorchvisionViT,
-    stages={
-        "parts": cases.vit_part_cases,
-        "reading": cases.vit_cases("reading"),
-        "positions": cases.vit_cases("positions"),
-        "values": cases.vit_value_cases,
-        "learning": cases.vit_cases("learning"),
-        "dropout": cases.vit_cases("dropout", 0.3, of=cases.DROPPED),
-    },
+    stages=cases.VIT,
     visible=cases.vit_visible_cases,
     uses={"PatchEmbedding": stand_ins.PatchEmbedding},
     ask=asks.ask_vit,
@@ -59,7 +44,7 @@ VIT = judged(
 TRAIN_EPOCH = judged(
     name="train_epoch",
     oracle=oracles.oracle_train_epoch,
-    stages={"steps": cases.train_step_cases, "means": cases.train_mean_cases},
+    stages=cases.TRAIN_EPOCH,
     visible=cases.train_visible_cases,
     ask=vit_measures.ask_training,
     read=asks.read_training,
@@ -69,7 +54,7 @@ TRAIN_EPOCH = judged(
 EVALUATE = judged(
     name="evaluate",
     oracle=oracles.oracle_evaluate,
-    stages={"means": cases.evaluate_mean_cases, "unchanged": cases.evaluate_unchanged_cases},
+    stages=cases.EVALUATE,
     visible=cases.evaluate_visible_cases,
     ask=vit_measures.ask_evaluation,
     read=asks.read_evaluation,
@@ -79,11 +64,7 @@ EVALUATE = judged(
 ROLLOUT = judged(
     name="attention_rollout",
     oracle=oracles.oracle_rollout,
-    stages={
-        "one_block": cases.rollout_one_block_cases,
-        "values": cases.rollout_value_cases,
-        "edges": cases.rollout_edge_cases,
-    },
+    stages=cases.ROLLOUT,
     visible=cases.rollout_visible_cases,
     ask=asks.ask_tensors,
     read=asks.read_tensors,
