@@ -52,7 +52,6 @@ def all_and_each(exercises: str | tuple[str, ...], *changes: tuple[str, str]) ->
     return [variant(exercises, *itertools.chain(*some)) for some in (changes, *((change,) for change in changes))]
 
 
-@dataclass(frozen=True)
 class Mistake:
     """A mistake that the checks can name.
 
@@ -63,20 +62,13 @@ class Mistake:
         variants: Its variants.
     """
 
-    name: str
-    title: str
-    question: str
-    variants: tuple[Variant, ...]
-
     def __init__(self, name: str, *words: str | Variant) -> None:
         texts = [word for word in words if isinstance(word, str)]
         if len(texts) not in (0, 2):
             raise ValueError(f"{name}: expected a title and a question, or neither; got {texts}")
-        title, question = texts or ("", "")
-        fields = {"name": name, "title": title, "question": question}
-        fields["variants"] = tuple(word for word in words if isinstance(word, Variant))
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        self.name = name
+        self.title, self.question = texts or ("", "")
+        self.variants = tuple(word for word in words if isinstance(word, Variant))
 
 
 @cache

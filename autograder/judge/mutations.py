@@ -33,15 +33,8 @@ COMPARISONS = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: a
 BLOCKS = ast.For, ast.While, ast.With, ast.If
 NAMES = {"sum": "mean", "mean": "sum", "max": "min", "zeros": "ones", "ones": "zeros", "any": "all", "all": "any"}
 NAMES |= {"train": "eval", "eval": "train", "zeros_": "ones_", "argmax": "argmin", "unflatten": "flatten"}
-NAMES |= {
-    "cat": "stack",
-    "stack": "cat",
-    "exp": "exp2",
-    "sqrt": "square",
-    "square": "sqrt",
-    "gelu": "relu",
-    "GELU": "ReLU",
-}
+NAMES |= {"cat": "stack", "stack": "cat", "exp": "exp2", "sqrt": "square", "square": "sqrt"}
+NAMES |= {"gelu": "relu", "GELU": "ReLU"}
 NAMES |= {"softmax": "log_softmax", "swapaxes": "reshape", "transpose": "reshape", "permute": "reshape", "var": "std"}
 
 

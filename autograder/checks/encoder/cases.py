@@ -172,32 +172,21 @@ def encoder_visible(rng):
 # -------------------------------------------------------------------------------------------------------------- repair
 
 
-def repair(what):
-    """Return a function that draws cases. All sizes of a case differ, and the seed of its tokens is random."""
-
-    def drawn(rng):
-        seed, depth = int(rng.integers(2**31)), 4 if what in ("activations", "gradients") else 2
-        # A loss cannot distinguish equal parameters (M122) from norms of scale 0 (M110); other checks can.
-        tells = {mistake.name for mistake in MISTAKES} - {"M110", "M122"} if what == "loss" else ()
-        return [
-            Case("width 48, hidden width 80", (what, (3, 7, 48), 4, 80, depth, seed), tells=tuple(tells)),
-            Case("width 96, hidden width 64", (what, (2, 5, 96), 3, 64, depth, seed), tells=tuple(tells)),
-        ]
-
-    return drawn
+def repair(what, rng):
+    """Draw cases. All sizes of a case differ, and the seed of its tokens is random."""
+    seed, depth = int(rng.integers(2**31)), 4 if what in ("activations", "gradients") else 2
+    # A loss cannot distinguish equal parameters (M122) from norms of scale 0 (M110); other checks can.
+    tells = {mistake.name for mistake in MISTAKES} - {"M110", "M122"} if what == "loss" else ()
+    return [
+        Case("width 48, hidden width 80", (what, (3, 7, 48), 4, 80, depth, seed), tells=tuple(tells)),
+        Case("width 96, hidden width 64", (what, (2, 5, 96), 3, 64, depth, seed), tells=tuple(tells)),
+    ]
 
 
 def repair_visible(rng):
-    return [
-        Case(name, (what, (3, 7, 32), 4, 48, 3))
-        for name, what in (
-            ("the block", "block"),
-            ("tokens and images", "tokens"),
-            ("activations", "activations"),
-            ("gradients", "gradients"),
-            ("a small set", "loss"),
-        )
-    ]
+    titles = {"block": "the block", "tokens": "tokens and images", "activations": "activations"}
+    titles |= {"gradients": "gradients", "loss": "a small set"}
+    return [Case(title, (what, (3, 7, 32), 4, 48, 3)) for what, title in titles.items()]
 
 
 # ---------------------------------------------------------------------------------------------------------------- rope
