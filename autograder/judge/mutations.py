@@ -79,7 +79,7 @@ def mutations_of(answer: Function) -> Iterator[Mutation]:
         if getattr(node, "name", None) != answer.__name__:
             continue
         unchanged, start = ast.unparse(node).splitlines(), node.lineno
-        for _, old, new, tree in changes_in(node):
+        for old, new, tree in changes_in(node):
             changed = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
             codes = difflib.SequenceMatcher(None, unchanged, changed, autojunk=False).get_opcodes()
             places = [place for tag, _, _, place, _ in codes if tag != "equal"]
@@ -118,8 +118,8 @@ def remove_words(tree: ast.AST) -> None:
             node.exc.args = []
 
 
-def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
-    """Yield each change: its line, the old code, the new code, and the whole changed tree."""
+def changes_in(tree: ast.AST) -> Iterator[tuple[str, str, ast.AST]]:
+    """Yield each change: the old code, the new code, and the whole changed tree."""
     for number, node in enumerate(ast.walk(tree)):
         if isinstance(node, ast.Raise) or not hasattr(node, "lineno") or number == 0:
             continue
@@ -129,7 +129,7 @@ def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
                     changed = copy.deepcopy(tree)
                     inner = getattr(next(n for i, n in enumerate(ast.walk(changed)) if i == number), field)
                     inner[key].body.append(inner.pop(key + 1))
-                    yield after.lineno, ast.unparse(after), "indented", changed
+                    yield ast.unparse(after), "indented", changed
             for key, child in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if isinstance(child, (ast.expr, ast.stmt)) and not isinstance(child, ast.Raise):
                     for new in _instead_of(child):
@@ -140,7 +140,7 @@ def changes_in(tree: ast.AST) -> Iterator[tuple[int, str, str, ast.AST]]:
                         else:
                             getattr(parent, field)[key : key + 1] = new if isinstance(new, list) else [new]
                         new_code = "; ".join(map(ast.unparse, new)) if isinstance(new, list) else ast.unparse(new)
-                        yield child.lineno, ast.unparse(child), new_code, changed
+                        yield ast.unparse(child), new_code, changed
 
 
 def _instead_of(node: ast.AST) -> Iterator[Any]:

@@ -13,14 +13,13 @@ from types import FunctionType
 
 import numpy as np
 
-from attention_tests.message_only import MessageOnly
 from attention_tests.unwritten import unwritten
 
 UNWRITTEN = "not written yet."
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5, "equal_nan": True}  # float32 keeps 5 digits after dozens of sums and products
 
 
-class WrongAnswer(MessageOnly):
+class WrongAnswer(AssertionError):
     """The error for a wrong answer. It holds the likely mistake, if one is known, and the failed cases."""
 
     def __init__(self, text, mistake=None, wrong=(), found=None):
@@ -28,6 +27,16 @@ class WrongAnswer(MessageOnly):
         self.mistake = mistake  # "M6", or None
         self.wrong = wrong  # the failed cases with their outcomes
         self.found = found  # what `line.find_line` returned, if we looked for the line
+
+    @property
+    def _render_traceback_(self):
+        """In Jupyter, IPython shows what this function returns: the message, without the lines of the test.
+
+        Without Jupyter's kernel there is no such function, and the usual traceback names the cell's line.
+        """
+        if not hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel"):
+            raise AttributeError("_render_traceback_")
+        return lambda: [f"{type(self).__name__}: {self}"]
 
 
 class Measured(dict):
@@ -107,11 +116,6 @@ def place_of(error):
     return f" (in {own[-1].name}, line {own[-1].lineno}: {own[-1].line})" if own else ""
 
 
-def message_of_unwritten(called, missing):
-    """Say that an answer is not written, or that it calls another answer that is not written."""
-    return UNWRITTEN if called == missing else f"{called} calls {missing}, which is not written yet. Write it first."
-
-
 def fingerprint(got):
     """Condense each array to one number, to save space: the sum of its entries with the weights 1, cos 1, cos 2 …"""
     flat = [np.nan_to_num(array.ravel(), nan=9, posinf=8, neginf=7) for array in got.get("arrays", {}).values()]
@@ -131,7 +135,9 @@ def difference(got, expected, show):
         if got.get("error") == expected.get("error"):
             return ""
         if got.get("unwritten"):
-            return message_of_unwritten(*got["unwritten"])
+            called, missing = got["unwritten"]
+            other = f"{called} calls {missing}, which is not written yet. Write it first."
+            return UNWRITTEN if called == missing else other
         what = f"{got['error']}: {got['text']}" if "error" in got else "a result"
         return f"Expected {expected.get('error', 'a result')}, got {what}"
     for name, right in expected["arrays"].items():

@@ -40,7 +40,8 @@ def limited(attend):
         if mask is not None and mask.numel() > MAX_NUMBERS:
             raise ValueError(f"the mask has shape {tuple(mask.shape)}, which is too large; use a smaller one")
         if not q.shape == k.shape == v.shape:
-            raise ValueError(f"q, k and v have shapes {_shapes(q, k, v)}; expected one shape, (B, H, N, d)")
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v))
+            raise ValueError(f"q, k and v have shapes {shapes}; expected one shape, (B, H, N, d)")
         if not q.dtype == k.dtype == v.dtype:
             raise ValueError(f"q, k and v have types {q.dtype}, {k.dtype} and {v.dtype}; expected one type")
         images, heads, tokens, _ = q.shape
@@ -62,10 +63,6 @@ def _describe(value):
     return (
         f"tensor of shape {tuple(value.shape)} and {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
     )
-
-
-def _shapes(*tensors):
-    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
 
 
 def try_out(test, candidates):
