@@ -12,7 +12,7 @@ from test_training import call
 
 from solutions.training import classify
 from solutions.training import recipe as training
-from solutions.training.data import load_digits, load_folder, load_images, read_image
+from solutions.training.data import load_folder, load_images, read_image
 from solutions.training.settings import Settings
 
 COLOURS = {"blue": (20, 30, 220), "green": (10, 200, 40), "red": (230, 20, 10)}
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_digits_are_split_apart() -> None:
     """Do the stand-in's images have MNIST's form, in three disjoint parts?"""
-    data = load_digits()
+    data = load_images("digits")
     parts = data.training, data.validation, data.test
     assert [len(part) for part in parts] == [1300, 150, 347]
     assert all(part.images.shape[1:] == (1, 28, 28) and part.labels.dtype == torch.int64 for part in parts)
@@ -81,7 +81,9 @@ def test_what_is_no_image_is_left_out(folder: Path) -> None:
 
 
 def test_images_that_cannot_be_loaded_are_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do 32 bits per pixel, a broken file and a failed download each get the right one-line error?"""
+    """Do an unknown name, 32 bits per pixel, a broken file and a failed download each get the right one-line error?"""
+    with pytest.raises(ValueError, match="neither a file, a folder nor one of mnist, cifar10, digits"):
+        load_images(str(folder / "nothing"))
     Image.new("F", (9, 9), 0.5).save(folder / "train" / "red" / "grey.tif")
     with pytest.raises(ValueError, match=r"grey\.tif has 32 bits per pixel"):
         load_images(str(folder), 16)
@@ -124,6 +126,7 @@ def test_transparent_is_white_and_the_middle_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("removed", "message"),
     [
+        ("*/*/*", "two or more classes .* train has none, and test has none"),
         ("test/*/*", "train has blue, green, red, and test has none"),
         ("*/[bg]*/*", "train has red, and test has red"),
         ("train/red/*", "train has blue, green, and test has blue, green, red"),
@@ -136,15 +139,6 @@ def test_folder_that_will_not_do_is_said(folder: Path, removed: str, message: st
         path.unlink()
     with pytest.raises(ValueError, match=message):
         load_folder(folder, 16)
-
-
-def test_images_by_name(tmp_path: Path) -> None:
-    """Is a name that is neither a known data set nor a folder refused, with the known names?"""
-    assert load_images("digits").name == "digits"
-    with pytest.raises(ValueError, match="neither a file, a folder nor one of mnist, cifar10, digits"):
-        load_images(str(tmp_path / "nothing"))
-    with pytest.raises(ValueError, match=r"two or more classes .* train has none"):
-        load_images(str(tmp_path))
 
 
 def test_command_trains_on_a_folder(folder: Path, tmp_path: Path) -> None:
