@@ -33,13 +33,13 @@ import sys
 import numpy as np
 from attention_tests.debugging_measures import ask_clipped
 from attention_tests.vit_measures import ask_training
-from autograder.checks.encoder.exercises import REPAIR, answers
+from autograder.checks.encoder.exercises import EXERCISES, answers
 from solutions import programs, vit
 
 labels = np.array([0, 1, 2, 0])
 ask_training(vit.train_epoch, "steps", np.ones((4, 1, 2, 2)), labels, [4], "list", 3, 1.0, 0)
 ask_clipped(programs.train_clipped, np.ones((4, 2, 3)), labels, [4], 0.1, 0)
-assert all(REPAIR.run(answers.repair, case)["arrays"] for case in REPAIR.visible(None))
+assert all(EXERCISES["repair"].run(answers.repair, case)["arrays"] for case in EXERCISES["repair"].visible(None))
 print("torch._dynamo" in sys.modules)
 """
 

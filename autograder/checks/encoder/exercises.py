@@ -15,66 +15,63 @@ from solutions import encoder as answers
 
 judged = partial(Exercise, names=(), answers=answers, known=MISTAKES)
 
-LAYER_NORM = judged(
-    name="LayerNorm",
-    oracle=stand_ins.LayerNorm,
-    stages=cases.LAYER_NORM,
-    visible=cases.layer_norm_visible,
-    ask=asks.ask_layer_norm,
-    read=asks.read_layer_norm,
+ALL = (
+    judged(
+        name="LayerNorm",
+        oracle=stand_ins.LayerNorm,
+        stages=cases.LAYER_NORM,
+        visible=cases.layer_norm_visible,
+        ask=asks.ask_layer_norm,
+        read=asks.read_layer_norm,
+    ),
+    judged(
+        name="FeedForward",
+        oracle=stand_ins.FeedForward,
+        stages=cases.FEED_FORWARD,
+        visible=cases.feed_forward_visible,
+        ask=asks.ask_feed_forward,
+        read=asks.read_feed_forward,
+    ),
+    judged(
+        name="EncoderBlock",
+        oracle=stand_ins.EncoderBlock,
+        stages=cases.ENCODER_BLOCK,
+        visible=cases.block_visible,
+        uses={"LayerNorm": stand_ins.LayerNorm, "FeedForward": stand_ins.FeedForward},
+        ask=asks.ask_block,
+        read=asks.read_block,
+    ),
+    judged(
+        name="Encoder",
+        oracle=oracles.Encoder,
+        stages=cases.ENCODER,
+        visible=cases.encoder_visible,
+        uses={
+            "LayerNorm": stand_ins.LayerNorm,
+            "FeedForward": stand_ins.FeedForward,
+            "EncoderBlock": stand_ins.EncoderBlock,
+        },
+        ask=asks.ask_encoder,
+        read=asks.read_encoder,
+    ),
+    judged(
+        name="repair",
+        oracle=oracles.repair,
+        stages={what: partial(cases.repair, what) for what in ("block", "tokens", "activations", "gradients", "loss")},
+        visible=cases.repair_visible,
+        ask=repair.ask_repair,
+        read=repair.read_repair,
+        has_line=False,
+        given={"BrokenBlock": repair.BrokenBlock},
+    ),
+    judged(
+        name="rope",
+        oracle=oracles.rope,
+        stages=cases.ROPE,
+        visible=cases.rope_visible,
+        ask=asks.ask_rope,
+    ),
 )
 
-FEED_FORWARD = judged(
-    name="FeedForward",
-    oracle=stand_ins.FeedForward,
-    stages=cases.FEED_FORWARD,
-    visible=cases.feed_forward_visible,
-    ask=asks.ask_feed_forward,
-    read=asks.read_feed_forward,
-)
-
-ENCODER_BLOCK = judged(
-    name="EncoderBlock",
-    oracle=stand_ins.EncoderBlock,
-    stages=cases.ENCODER_BLOCK,
-    visible=cases.block_visible,
-    uses={"LayerNorm": stand_ins.LayerNorm, "FeedForward": stand_ins.FeedForward},
-    ask=asks.ask_block,
-    read=asks.read_block,
-)
-
-ENCODER = judged(
-    name="Encoder",
-    oracle=oracles.Encoder,
-    stages=cases.ENCODER,
-    visible=cases.encoder_visible,
-    uses={
-        "LayerNorm": stand_ins.LayerNorm,
-        "FeedForward": stand_ins.FeedForward,
-        "EncoderBlock": stand_ins.EncoderBlock,
-    },
-    ask=asks.ask_encoder,
-    read=asks.read_encoder,
-)
-
-REPAIR = judged(
-    name="repair",
-    oracle=oracles.repair,
-    stages={what: partial(cases.repair, what) for what in ("block", "tokens", "activations", "gradients", "loss")},
-    visible=cases.repair_visible,
-    ask=repair.ask_repair,
-    read=repair.read_repair,
-    has_line=False,
-    given={"BrokenBlock": repair.BrokenBlock},
-)
-
-ROPE = judged(
-    name="rope",
-    oracle=oracles.rope,
-    stages=cases.ROPE,
-    visible=cases.rope_visible,
-    ask=asks.ask_rope,
-)
-
-EXERCISES = {exercise.name: exercise for exercise in (LAYER_NORM, FEED_FORWARD, ENCODER_BLOCK, ENCODER, REPAIR, ROPE)}
+EXERCISES = {each.name: each for each in ALL}
 check = checker(EXERCISES)
