@@ -260,14 +260,12 @@ class _Fingerprints(Mapping[str, list[float]]):
 
     def __init__(self, exercise: Exercise, case: Case, expected: dict[str, Any]) -> None:
         self.exercise, self.case, self.expected = exercise, case, expected
-        self.known: dict[str, list[float] | None] = {}
+        self.fingerprint_of = cache(self._fingerprint_of)
 
     def __getitem__(self, name: str) -> list[float]:
-        if name not in self.known:
-            self.known[name] = self._fingerprint_of(name)
-        if self.known[name] is None:
+        if (prints := self.fingerprint_of(name)) is None:
             raise KeyError(name)
-        return self.known[name]
+        return prints
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.exercise.mistakes() if name in self)
