@@ -6,8 +6,6 @@ import json
 import os
 import tarfile
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from conftest import NAME
@@ -137,8 +135,8 @@ def test_more_answers_then_time_decide_what_is_taken_until_somebody_decides(
     assert f"{names[1]} was taken" in course.read_submission("ada", assignment).questions[0]
 
 
-def test_the_notebook_of_another_assignment_loses_silently(course: Course, assignment: Assignment) -> None:
-    """Is the right assignment's notebook taken if both are there, and the wrong one if it is alone, so that grading names it?"""
+def test_the_notebook_of_another_assignment_and_a_chapter_lose_silently(course: Course, assignment: Assignment) -> None:
+    """Is the right assignment's notebook taken if all are there, and the wrong one if it is alone, so that grading names it?"""
     (source,) = [source for source in sources() if source.stem == "multihead"]
     other = json.loads((ROOT / exercise_of(source)).read_text(encoding="utf-8"))
     for cell in other["cells"]:
@@ -147,40 +145,25 @@ def test_the_notebook_of_another_assignment_loses_silently(course: Course, assig
     wrong = json.dumps(other).encode()
     put(course, {"attention.ipynb": wrong})
     assert course.read_submission("ada", assignment).data == wrong
-    put(course, {"x.ipynb": SOLVED})
+    put(course, {"x.ipynb": SOLVED, "y.ipynb": (ROOT / "book" / "attention.ipynb").read_bytes()})
     found = course.read_submission("ada", assignment)
     assert (found.data, found.questions) == (SOLVED, [])
-    assert "it is the notebook of 2_multihead" in found.receipt[-1]
+    assert "it is the notebook of 2_multihead" in found.receipt[-2]
+    assert "it is the chapter attention" in found.receipt[-1]
 
 
-@pytest.mark.parametrize(
-    ("files", "why"),
-    [
-        ({"report.pdf": PDF}, "submitted: report.pdf; no notebook was found"),
-        ({"report.pdf": PDF, "deeper/x.png": b"\x89PNG"}, "submitted: report.pdf and x.png; no notebook was found"),
-        ({"work.zip": packed("report.pdf", data=PDF)}, "submitted: work.zip; no notebook was found"),
-        (
-            {"attention.ipynb": b"https://colab.research.google.com/drive/1aBcD"},
-            "a link was submitted, not the notebook",
-        ),
-        ({"work.rar": b"Rar!"}, "an archive of this kind is not opened"),
-        ({"work.zip": packed("again.zip", data=packed("attention.ipynb"))}, "an archive of this kind is not opened"),
-        ({"work.zip": b"PK\x03\x04 torn"}, "it is not a zip archive"),
-    ],
-)
-def test_files_without_a_notebook_are_unreadable_in_words(
-    files: dict[str, bytes], why: str, course: Course, assignment: Assignment
+def test_only_other_files_are_unreadable_in_words_and_no_file_is_missing(
+    course: Course, assignment: Assignment
 ) -> None:
-    """If a student submitted only other files, is the state unreadable, with a reason in words, instead of missing?"""
-    put(course, files)
-    with pytest.raises(Unreadable, match=why):
-        course.read_submission("ada", assignment)
-
-
-def test_an_empty_folder_is_missing(course: Course, assignment: Assignment) -> None:
-    """If a student's folder is empty, is the state missing instead of unreadable?"""
+    """Does a reason name the files of a student who submitted no notebook, and is one without a file missing?"""
     put(course, {"timestamp.txt": b"2026-01-01 00:00:00 UTC"})
     assert course.read_submission("ada", assignment) is None
+    put(course, {"work.zip": packed("report.pdf", data=PDF), "deeper/x.png": b"\x89PNG"})
+    with pytest.raises(Unreadable, match=r"submitted: work.zip and x.png; no notebook was found"):
+        course.read_submission("ada", assignment)
+    put(course, {"work.zip": packed("again.zip", data=packed("attention.ipynb"))})
+    with pytest.raises(Unreadable, match="an archive of this kind is not opened"):
+        course.read_submission("ada", assignment)
 
 
 @pytest.mark.parametrize("limit", ["MAX_PACKED", "MAX_MEMBERS"])
@@ -237,25 +220,11 @@ def test_settle_file_decides_until_a_file_changes(course: Course, assignment: As
     assert len(course.read_submission("ada", assignment).questions) == 1
 
 
-SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a link to a device": (lambda path: path.symlink_to("/dev/zero"), "cannot be opened"),
-    "a link to a file": (lambda path: path.symlink_to(__file__), "cannot be opened"),
-    "a pipe": (os.mkfifo, "is not a plain file"),
-    "60 MB": (
-        lambda path: (path.touch(), os.truncate(path, 60 * 10**6)),
-        "57.2 MiB; at most 50 are read. Clear the outputs",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", SPECIAL)
-def test_what_is_no_plain_file_is_not_read(kind: str, course: Course, assignment: Assignment) -> None:
-    """Are a special file and a linked student folder refused with a reason, and neither followed nor waited for?"""
-    make, why = SPECIAL[kind]
-    folder = course.submission_folder("ada", NAME)
-    folder.mkdir(parents=True)
-    make(folder / "attention.ipynb")
-    with pytest.raises(Unreadable, match=why):
+def test_large_file_and_linked_folder_are_not_read(course: Course, assignment: Assignment) -> None:
+    """Are a notebook of 60 MB and a linked student folder refused with a reason?"""
+    put(course, {"attention.ipynb": b""})
+    os.truncate(course.root / FOLDER / "attention.ipynb", 60 * 10**6)
+    with pytest.raises(Unreadable, match=r"57\.2 MiB; at most 50 are read\. Clear the outputs"):
         course.read_submission("ada", assignment)
     (course.root / "submitted" / "eve").symlink_to("ada")
     with pytest.raises(Unreadable, match="the folder of the submission is a link"):

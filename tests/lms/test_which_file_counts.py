@@ -26,42 +26,6 @@ def collected(course: Course, assignment: Assignment, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", ["attention.ipynb", "Untitled (1).ipynb", "zz.ipynb.txt"])
-@pytest.mark.parametrize("form", ["{}/{}", "{}{}", "ada/{1}", f"ada/{NAME}/{{1}}", f"ada/exercises/{NAME}/{{1}}"])
-def test_a_file_next_to_the_notebook_costs_nothing(
-    name: str, form: str, collected, course: Course, assignment: Assignment
-) -> None:
-    """Is the notebook collected, and each other file named as left alone?"""
-    others = ("attention.pdf", "attention.py", "attention.png", "x.zip", "vit.pt", "vit.pth", "x.docx", "0.html")
-    collected({form.format(ADA, other): b"%PDF-1.4" for other in others} | {form.format(ADA, name): SOLVED})
-    assert course.read_submission("ada", assignment).data == SOLVED
-
-
-@pytest.mark.parametrize(
-    ("original", "copy"),
-    [
-        (f"{ADA}/attention.ipynb", f"{ADA}/Copy of attention.ipynb"),
-        (f"{ADA}/attention.ipynb", f"{ADA}/attention-Copy1.ipynb"),
-        (f"{ADA}/attention.ipynb", f"{ADA}/work.zip"),
-        (f"{CANVAS}_1_attention.ipynb", f"{CANVAS}_2_attention-2.ipynb"),
-        (f"{CANVAS}_1_attention.ipynb", f"{CANVAS}_2_attention (1).ipynb"),
-        (f"{CANVAS}_2_attention.ipynb", f"{CANVAS}_1_zz.json"),
-        ("ada/attention.ipynb", "ada/attention-2.ipynb"),
-        (f"ada/exercises/{NAME}/attention.ipynb", "ada/attention.ipynb"),
-    ],
-)
-def test_the_solved_copy_counts(
-    original: str, copy: str, blank: bytes, collected, course: Course, assignment: Assignment, tmp_path
-) -> None:
-    """Is the solved file taken, and does the receipt say why the other does not count?"""
-    data = SOLVED
-    if copy.endswith(".zip"):
-        data = write_zip(tmp_path / "inner.zip", {"x/attention.ipynb": SOLVED, "x/plot.png": b"\x89PNG"}).read_bytes()
-    collected({original: blank, copy: data})
-    assert submitted(course) == {"ada": SOLVED}
-    assert course.read_submission("ada", assignment).questions == []
-
-
 @pytest.mark.parametrize(
     "folder", ["ada/2_multihead", "ada/exercises/2_multihead", "ada/book", f"ada/{NAME}/2_multihead"]
 )
@@ -87,14 +51,6 @@ def test_an_archive_of_the_whole_course_gives_its_exercise(
     files |= {f"{top}exercises/{name}/{name[2:]}.ipynb": OTHER for name in ALL}
     files |= {f"{top}exercises/{NAME}/attention.ipynb": SOLVED, f"{top}README.md": b"# The course"}
     collected({f"{ADA}/work.zip": write_zip(tmp_path / "inner.zip", files).read_bytes()})
-    assert submitted(course) == {"ada": SOLVED}
-    assert course.read_submission("ada", assignment).questions == []
-
-
-def test_a_chapter_next_to_the_exercise_loses(collected, course: Course, assignment: Assignment) -> None:
-    """Is the exercise taken without a question if a chapter was submitted with it, whatever their names are?"""
-    chapter = (ROOT / "book" / "attention.ipynb").read_bytes()
-    collected({f"{ADA}/attention.ipynb": chapter, f"{ADA}/mine.ipynb": SOLVED})
     assert submitted(course) == {"ada": SOLVED}
     assert course.read_submission("ada", assignment).questions == []
 
