@@ -34,7 +34,6 @@ from autograder.spreadsheets import csv_text, write_defused
 COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that an earlier export wrote into a comment
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "manual", "waiting", "total", "of", "late penalty")
-MOODLE_COLUMNS = ["Identifier", "Full name", "Email address", "Grade", "Last modified (grade)", "Feedback comments"]
 
 
 def _refuse_if_waiting(rows: Iterable[dict[str, Any]], assignment: str) -> None:
@@ -79,7 +78,7 @@ class Export:
             assignment: The assignment that was graded.
             results: The result of each submission.
             system: "moodle", "canvas" or "csv".
-            worksheet: The table that the system exported. Canvas needs it.
+            worksheet: The table that the system exported. Moodle and Canvas need it.
             folder: The folder for the files; export/ASSIGNMENT/ in the course by default.
             column: The title of the assignment's column in Canvas, if several columns may fit.
             allow_waiting: Whether to export scores for a system although written answers wait for a person.
@@ -89,9 +88,9 @@ class Export:
         """
         if worksheet and system not in ("csv", worksheet.system):
             raise ValueError(f"the worksheet is from {worksheet.system}, not from {system}")
-        if system == "canvas" and not worksheet:
+        if system != "csv" and not worksheet:
             raise ValueError(
-                "Canvas knows columns and students by their numbers: give its gradebook export as --worksheet"
+                f"{system.capitalize()} knows students by their numbers: give the table that it exports as --worksheet"
             )
         self.course, self.assignment, self.worksheet = course, assignment, worksheet
         self.system, self.folder = system, folder or course.root / "export" / assignment.name
@@ -169,17 +168,7 @@ class Export:
         return table
 
     def moodle(self) -> str:
-        """Return the grading worksheet with scores, and the states as comments; a new one if none was given."""
-        if self.worksheet is None:
-            rows = []
-            for student, row in self.rows.items():
-                person, number = row["person"], self._participant_number(student)
-                if not number:
-                    self.warnings.append(f"{printable(student)} has no participant number; Moodle will skip the row")
-                name = f"{person.first_name} {person.last_name}".strip() or student
-                cells = [f"Participant {number}" if number else "", name, person.email, self._for_moodle(row), ""]
-                rows.append([*cells, self._comment(student, row)])
-            return write_defused(MOODLE_COLUMNS, rows)
+        """Return the grading worksheet with scores, and the states as comments."""
         sheet, rows = self.worksheet, [list(row) for row in self.worksheet.rows]
         grade, comments = sheet.place("Grade"), sheet.place("Feedback comments")
         if comments is None:
@@ -198,7 +187,7 @@ class Export:
                 cells[comments] = f"{own} {self._comment(row['student'], row)}".strip()
         return write_defused(sheet.header, rows, sheet.delimiter)
 
-    def _for_moodle(self, row: dict[str, Any], maximum: str = "") -> float | str:
+    def _for_moodle(self, row: dict[str, Any], maximum: str) -> float | str:
         """Return the score, or the maximum if a bonus makes the score larger."""
         most = _number(maximum, self.maximum)
         if row["score"] == "" or row["score"] <= most:
@@ -308,11 +297,6 @@ class Export:
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
         return escape(" ".join(parts).strip(), quote=False)
 
-    def _participant_number(self, student: str) -> str:
-        record = self.ledger.collected.get(student, {})
-        known = self.rows[student]["person"].numbers.get("moodle")
-        return known or (record["number"] if record.get("system") == "moodle" else "")
-
     def feedback(self) -> bytes:
         """Return the feedback pages as an archive that the system can import. The same pages give the same bytes."""
         pages: dict[str, bytes] = {}
@@ -323,7 +307,7 @@ class Export:
             if not page.exists():
                 self.warnings.append(f"{printable(student)} has no page of feedback; run autograder feedback")
                 continue
-            record, number = self.ledger.collected.get(student, {}), self._participant_number(student)
+            record, number = self.ledger.collected.get(student, {}), row["person"].numbers.get("moodle")
             if record.get("system") == self.system:
                 name = re.sub(r"[\x00-\x1f\\]", "_", record["back"])
             elif self.system == "moodle" and number:

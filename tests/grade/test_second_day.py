@@ -64,14 +64,14 @@ def course_with(root: Path, *changes: Callable[[Path], None]) -> Course:
 
 
 def seen(root: Path, workers: Workers, seed: int | None = SEED, **options: Any) -> tuple[Any, ...]:
-    """Grade a course; return its table of scores, its pages of feedback above the notebook, and Moodle's table."""
+    """Grade a course; return its table of scores, its pages of feedback above the notebook, and its export."""
     course, assignment = Course(root), assignment_of(NAME)
     results = grade(course, assignment, seed=seed, workers=workers, **options)
     pages = {}
     for page in write_feedback(course, assignment, results):
         soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
         pages[page.parts[-3]] = soup.main.text.partition("Notebook")[0]
-    exported = Export(course, assignment, results, "moodle", allow_waiting=True)
+    exported = Export(course, assignment, results, "csv")
     return scores_table(course, assignment, results), pages, exported.tables
 
 

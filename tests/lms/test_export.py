@@ -4,7 +4,6 @@
 """
 
 import csv
-import io
 import shutil
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from downloads import (
     write_roster,
     write_zip,
 )
-from nbgrader.api import Gradebook
 from test_cli import run
 from test_report import WRITTEN, put_in_gradebook, result
 
@@ -66,7 +64,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
         for outcome in results:
             if outcome.has_score:
                 put_in_gradebook(gradebook, assignment, outcome, hands[outcome.student])
-        penalise(gradebook, assignment, "bea", 2.0)
+        gradebook.find_submission_notebook(assignment.notebook, NAME, "bea").late_submission_penalty = 2.0
+        gradebook.db.commit()
     for outcome in results:
         course.save_result(outcome)
         write_atomically(course.autograded_path(outcome.student, assignment), "{\n}\n")
@@ -82,13 +81,6 @@ def record(course: Course, graded: Path) -> list[Result]:
     return course.load_results(NAME)
 
 
-def penalise(gradebook: Gradebook, assignment: Assignment, student: str, points: float) -> None:
-    """Subtract points as nbgrader's plugin does."""
-    submission = gradebook.find_submission_notebook(assignment.notebook, NAME, student)
-    submission.late_submission_penalty = points
-    gradebook.db.commit()
-
-
 @pytest.fixture
 def course(tmp_path: Path) -> Course:
     """A course with a roster."""
@@ -101,12 +93,6 @@ def course(tmp_path: Path) -> Course:
 def sheet(tmp_path: Path) -> Path:
     """Moodle's grading worksheet."""
     return moodle_worksheet(tmp_path / "sheet.csv", PEOPLE)
-
-
-def read(files: list[Path], name: str) -> list[list[str]]:
-    """Read a written table."""
-    text = next(path for path in files if path.name == name).read_text(encoding="utf-8-sig")
-    return list(csv.reader(io.StringIO(text, newline="")))
 
 
 @pytest.fixture
@@ -129,13 +115,14 @@ def test_export_moodle(
 ) -> None:
     """Does a download come back as the same worksheet with scores and states, twice the same bytes, and with a person's text?"""
     outside = listing(tmp_path, without=course.root)
-    done = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
+    _, moodle, _ = prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     written = listing(course.root / "export")
     prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
     assert listing(course.root / "export") == written
     assert listing(tmp_path, without=course.root) == outside
-    table = read(done, "moodle.csv")
+    table = list(csv.reader(moodle.read_text(encoding="utf-8-sig").splitlines()))
     table[1][-1] = "Well done. " + table[1][-1]
+    table[1][table[0].index("Maximum Grade")] = "20.00"  # Ada has a bonus
     table[2][table[0].index("Grade can be changed")] = "No"
     table[2][table[0].index("Grade")] = "7"
     again = write_csv(tmp_path / "again.csv", table)
@@ -162,11 +149,6 @@ def test_export_says_that_moodle_extended_a_due_date(
     text = sheet.read_text(encoding="utf-8").replace(status, f'"{status} - {late}"', 2)  # Ada's and Bea's
     sheet.write_text(text, encoding="utf-8")
     prepare_export(course, assignment, collected, "moodle", worksheet=read_worksheet(sheet)).write()
-
-
-def test_export_moodle_without_worksheet(course: Course, collected: list[Result], assignment: Assignment) -> None:
-    """Does the table have the columns that Moodle's import needs, the download's numbers, and no grade that Moodle refuses?"""
-    prepare_export(course, assignment, collected, "moodle").write()
 
 
 def canvas_gradebook(path: Path, *titles: str) -> Path:
@@ -197,20 +179,13 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
 
 
 def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
-    """Does an unclear column raise a question, and is a named column used?"""
-    book = read_worksheet(canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)"))
+    """Does an unclear column raise a question, is a named column used, and does a cell that excuses a student stay?"""
+    path = canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)")
+    path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX"), encoding="utf-8")
+    book = read_worksheet(path)
     with pytest.raises(ValueError, match="--column"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
-    prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework B").write()
-
-
-def test_export_canvas_keeps_an_excuse(
-    course: Course, results: list[Result], assignment: Assignment, tmp_path: Path
-) -> None:
-    """Does a cell that excuses a student stay as it is, with a warning, although the student has a score?"""
-    path = canvas_gradebook(tmp_path / "g.csv", "Attention (4711)")
-    path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX"), encoding="utf-8")
-    prepare_export(course, assignment, results, "canvas", worksheet=read_worksheet(path)).write()
+    prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework A").write()
 
 
 @pytest.mark.parametrize(
@@ -224,9 +199,9 @@ def test_export_refuses_while_answers_wait(
         for name in waiting:
             gradebook.find_grade(name, assignment.notebook, NAME, "bea").needs_manual_grade = True
         gradebook.db.commit()
-    with pytest.raises(ValueError, match="of bea wait"):
-        prepare_export(course, assignment, results, "moodle")
     worksheet = read_worksheet(sheet)
+    with pytest.raises(ValueError, match="of bea wait"):
+        prepare_export(course, assignment, results, "moodle", worksheet=worksheet)
     prepare_export(course, assignment, results, "moodle", worksheet=worksheet, allow_waiting=True).write()
     prepare_export(course, assignment, results, "csv").write()
 
@@ -257,9 +232,10 @@ def test_export_says_what_changed_since_the_grading(
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ("--format moodle", "of bea wait for manual grading"),
+        ("--format moodle --worksheet", "of bea wait for manual grading"),
+        ("--format moodle", "Moodle knows students by their numbers"),
         ("--format canvas --worksheet", "from moodle, not from canvas"),
-        ("--format canvas", "gradebook export as --worksheet"),
+        ("--format canvas", "give the table that it exports as --worksheet"),
         ("--format blackboard", "there is no format 'blackboard'"),
     ],
 )
