@@ -157,19 +157,19 @@ class _Collector:
         for done, (student, claims) in enumerate(sorted(own.items()), 1):
             for claim in claims.values():
                 claim.sort_out(self.wanted)
-            self._collect_of(student, list(claims.values()), source)
+            self._collect_of(student, list(claims.values()))
             progress("files collected", done, len(own))
 
-    def _collect_of(self, student: str, claims: list[_Claim], source: str) -> None:
+    def _collect_of(self, student: str, claims: list[_Claim]) -> None:
         """Collect one student's submission, and list the student's other files."""
         stored = self._stored_files(student)
         main = self._main(student, claims, stored)
         if any(claim.sorted_files.notebooks for claim in claims):
-            self._take(student, main, claims, stored, source)
+            self._take(student, main, claims, stored)
         for claim in claims:
             for name, group in sorted(claim.sorted_files.files.items()):
                 if claim is main:
-                    self._take_files(student, name, group, main, stored, source)
+                    self._take_files(student, name, group, main, stored)
                 else:
                     why = f"another sender submitted it under the id {student}"
                     self.lines += [Line("left alone", student, each.name, why) for each in group]
@@ -214,7 +214,7 @@ class _Collector:
         is_known = same[main.key] or (main.is_sure and before.get("sure", True))
         return main if is_known or not stored.notebooks else None
 
-    def _take(self, student: str, main: _Claim | None, claims: list[_Claim], stored: SortedFiles, source: str) -> None:
+    def _take(self, student: str, main: _Claim | None, claims: list[_Claim], stored: SortedFiles) -> None:
         """Put the notebook that counts into submitted/, unless it is there. If a person must decide, put the contenders there."""
         new = main.sorted_files.notebooks if main else []
         claimed = [each for claim in claims if claim is not main for each in claim.sorted_files.notebooks]
@@ -224,7 +224,7 @@ class _Collector:
         coming = {each.digest for each in new + claimed}
         before = [each for each in stored.notebooks if each.is_readable and each.digest not in coming]
         known = self.ledger.collected.get(student, {})
-        records = [record_of(*main.origin_of(each), source) for each in new]
+        records = [record_of(*main.origin_of(each)) for each in new]
         if records and all(is_older(record, known) for record in records):
             older = new
         else:
@@ -241,7 +241,7 @@ class _Collector:
             if (claim or kept) and not is_stored:
                 self._write(student, stored, taken, kept, data)
             if claim:
-                self._record(student, claim, taken, data, source, is_stored)
+                self._record(student, claim, taken, is_stored)
             if records and older is not new and student in self.ledger.collected:
                 self.ledger.collected[student]["latest"] = latest_of(records)
             (self._folder(student) / REFUSED).unlink(missing_ok=True)
@@ -280,7 +280,7 @@ class _Collector:
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
 
-    def _record(self, student: str, claim: _Claim, taken: Candidate, data: bytes, source: str, is_stored: bool) -> None:
+    def _record(self, student: str, claim: _Claim, taken: Candidate, is_stored: bool) -> None:
         """Record the collected file and its time of submission."""
         sender, member = claim.origin_of(taken)
         written, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
@@ -294,7 +294,7 @@ class _Collector:
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
         if sender.system == "moodle" and student in self.roster.unclear:
             unclear = self.roster.unclear[student].encode()  # `Course.time_of` asks a person for the time
-        record = record_of(sender, member, source, data, submitted) | {"sure": claim.is_sure}
+        record = record_of(sender, member, submitted) | {"sure": claim.is_sure}
         before = self.ledger.collected.get(student, {})
         if "latest" in before:
             record["latest"] = before["latest"]
@@ -307,9 +307,7 @@ class _Collector:
             write_atomically(self._folder(student) / TIMESTAMP, record["submitted"] + "\n")
         self.ledger.collected[student] = record
 
-    def _take_files(
-        self, student: str, name: str, group: list[Candidate], claim: _Claim, stored: SortedFiles, source: str
-    ) -> None:
+    def _take_files(self, student: str, name: str, group: list[Candidate], claim: _Claim, stored: SortedFiles) -> None:
         """Put a file next to the notebook, unless it or a later one is there.
 
         If a person must decide, put all contenders there.
@@ -324,7 +322,7 @@ class _Collector:
             if len(content[name]) > MAX_FILE:
                 size, most = len(content[name]) / 2**20, MAX_FILE / 2**20
                 raise Unreadable(f"{printable(sender.file)} has {size:.1f} MiB; a {name} may have at most {most:.0f}")
-            folder, record = self._folder(student), record_of(sender, member, source, content[name])
+            folder, record = self._folder(student), record_of(sender, member)
             for each in choice.contenders:
                 rival = each.read()
                 if rival not in content.values():

@@ -74,13 +74,10 @@ class Ledger:
             write_atomically(self.place / "reasons.txt", "".join(reasons))
 
 
-def record_of(
-    sender: Sender, member: Member, source: str, data: bytes = b"", submitted: datetime | None = None
-) -> dict[str, Any]:
+def record_of(sender: Sender, member: Member, submitted: datetime | None = None) -> dict[str, Any]:
     """Return the ledger's entry for a collected file."""
     return {
         "file": member.path,
-        "source": source,
         "system": sender.system,
         "number": sender.number,
         "claim": unicodedata.normalize("NFC", sender.claim),
@@ -88,7 +85,6 @@ def record_of(
         "late": sender.late,
         "submitted": _iso(submitted if sender.system else member.when),
         "packed": _iso(member.when),
-        "sha256": hashlib.sha256(data).hexdigest(),
         "back": sender.back,
     }
 
