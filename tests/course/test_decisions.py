@@ -1,7 +1,5 @@
 """Does a submission that needs a look wait for a person, and is a decision valid only for its own questions?"""
 
-from pathlib import Path
-
 import pytest
 from conftest import NAME
 from typer.testing import CliRunner
@@ -63,12 +61,3 @@ def test_forget_forgets_decisions(course: Course) -> None:
         write_decision(course.root, NAME, student, Decision([QUESTION], "digest"))
     forget(course, "ada")
     assert set(read_decisions(course.root, NAME)) == {"bea"}
-
-
-def test_damaged_decisions_are_said(tmp_path: Path) -> None:
-    """Does a damaged file of decisions give an error that names it, and not an empty list of decisions?"""
-    write_decision(tmp_path, NAME, "ada", Decision([QUESTION], "digest"))
-    path = tmp_path / "settled" / f"{NAME}.json"
-    path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
-    with pytest.raises(ValueError, match=str(path)):
-        read_decisions(tmp_path, NAME)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from downloads import ADA, NAME, collect, listing, notebook, patch, submitted, write_roster, write_zip
 
-from autograder.course import archives
 from autograder.course.course import Assignment, Course, Submission
 from autograder.files import Unreadable
 
@@ -90,14 +89,6 @@ def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignmen
     assert sorted(line.outcome for line in lines) == ["collected", "refused"]
     assert os.listdir(tmp_path / "out") == []
     assert course.read_submission("dan", assignment) == Submission(notebook("dan"))
-
-
-def test_collect_limit(course: Course, tmp_path: Path, assignment: Assignment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is an archive of too many files refused?"""
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 1)
-    download = {f"{ADA}/attention.ipynb": notebook(), f"{ADA}/other.ipynb": notebook()}
-    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
-    assert [line.outcome for line in lines] == ["refused"]
 
 
 @pytest.mark.parametrize("data", [b"", b"<!DOCTYPE html>", b"PK\x05\x06" + b"\0" * 18, "torn", "no name"])
