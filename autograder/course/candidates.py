@@ -36,8 +36,8 @@ OF_NOTEBOOK = re.compile(r'\s*(?:[{\[]|<<<<<<<).*?"(?:cells|cell_type|metadata|n
 NAMED = 5  # files that a message lists, at most
 NO_NOTEBOOK = "it holds no notebook"
 DECIDED = "a person decided that another one counts"
-# Returns the names of the files that count, as a person decided: each with the digest of the candidates at that time.
-Decided = Callable[[], dict[str, str]]
+# The names of the files that count, as a person decided: each with the digest of the candidates at that time.
+Decided = dict[str, str]
 
 
 @dataclass
@@ -197,13 +197,8 @@ class Wanted:
             else:
                 result.others.append((path, why))
 
-    def choose(self, candidates: list[Candidate], decided: Decided = dict) -> Choice:
-        """Say which notebook counts.
-
-        Args:
-            candidates: The notebooks of a student, at least one.
-            decided: Returns a person's decisions, which are read only if they matter.
-        """
+    def choose(self, candidates: list[Candidate], decided: Decided | None = None) -> Choice:
+        """Say which notebook of a student, of at least one, counts."""
         if len(candidates) == 1:
             return Choice(candidates[0])
         digest = _digest_of(candidates)
@@ -257,7 +252,7 @@ class Wanted:
         names = _listed([short_name(each.file.name) for each in about])
         return [each.file for each in about], f"{count} {words}: {names}"
 
-    def choose_file(self, candidates: list[Candidate], decided: Decided = dict) -> Choice:
+    def choose_file(self, candidates: list[Candidate], decided: Decided | None = None) -> Choice:
         """Say which of several files next to the notebook counts. Their content shows only whether they differ."""
         taken = max(candidates, key=lambda each: (not each.older, self.fit(each.name), each.when, each.digest))
         choice = Choice(
@@ -435,11 +430,10 @@ def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _decided(candidates: list[Candidate], decided: Decided, digest: str) -> Choice | None:
+def _decided(candidates: list[Candidate], decided: Decided | None, digest: str) -> Choice | None:
     """Return a person's choice, if it was made among the same candidates."""
-    files = decided()
-    for each in candidates:
-        if files.get(each.name) == digest:
+    for each in candidates if decided else ():
+        if decided.get(each.name) == digest:
             others = {other.name: DECIDED for other in candidates if other is not each}
             return Choice(each, others, digest=f"decided {digest}")
     return None

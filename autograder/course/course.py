@@ -302,19 +302,13 @@ class Course:
             ValueError: as `read_decisions`.
         """
         folder = self.submission_folder(student, assignment.name)
-        submission = submissions.read_submission(
-            folder, assignment.wanted, partial(self._decided, student, assignment.name)
-        )
+        decision = read_decisions(self.root, assignment.name).get(student)
+        submission = submissions.read_submission(folder, assignment.wanted, decision.files if decision else {})
         question = self.time_of(student, assignment.name)[1]
         if submission is not None and question:
             submission.questions.append(question)
             submission.candidates = f"{submission.candidates} {question}".strip()
         return submission
-
-    def _decided(self, student: str, assignment: str) -> dict[str, str]:
-        """Return a person's decisions about files, in the form that `Wanted.choose` takes."""
-        decision = read_decisions(self.root, assignment).get(student)
-        return decision.files if decision else {}
 
     def load_result(self, student: str, assignment: str) -> Result | None:
         """Return the stored result of a submission; None if it or its executed notebook is missing or damaged."""

@@ -223,11 +223,15 @@ def test_settle_file_decides_until_a_file_changes(course: Course, assignment: As
 
 
 def test_large_file_and_linked_folder_are_not_read(course: Course, assignment: Assignment) -> None:
-    """Are a notebook of 60 MB and a linked student folder refused with a reason?"""
-    put(course, {"attention.ipynb": b""})
+    """Are a notebook of 60 MB and linked folders refused with a reason, and is no time read or written behind a link?"""
+    put(course, {"attention.ipynb": b"", "timestamp.txt": b"2026-10-12 19:30+02:00"})
     os.truncate(course.root / FOLDER / "attention.ipynb", 60 * 10**6)
     with pytest.raises(Unreadable, match=r"57\.2 MiB; at most 50 are read\. Clear the outputs"):
         course.read_submission("ada", assignment)
     (course.root / "submitted" / "eve").symlink_to("ada")
-    with pytest.raises(Unreadable, match="the folder of the submission is a link"):
-        course.read_submission("eve", assignment)
+    course.submission_folder("bea", "another").mkdir(parents=True)
+    course.submission_folder("bea", NAME).symlink_to(course.root / FOLDER)
+    for student in ("eve", "bea"):
+        with pytest.raises(Unreadable, match="the folder of the submission is a link"):
+            course.read_submission(student, assignment)
+        assert course.time_of(student, NAME) == (None, "")

@@ -93,14 +93,3 @@ def test_unclear_time_is_a_question_until_it_is_corrected(tmp_path: Path, assign
         found = course.read_submission(student, assignment)
         assert (found.questions, found.candidates) == ([], "")
         assert course.time_of(student, NAME) == (HALF_PAST_FIVE, "")
-
-
-def test_time_in_a_linked_folder_is_not_touched(tmp_path: Path, assignment: Assignment) -> None:
-    """Are files in a linked folder outside the course left unchanged?"""
-    outside = tmp_path / "outside"
-    write_atomically(outside / "timestamp.txt", "2026-10-12 19:30+02:00\n")
-    course = Course(tmp_path / "course")
-    course.submission_folder("ada", NAME).parent.mkdir(parents=True)
-    course.submission_folder("ada", NAME).symlink_to(outside)
-    assert course.time_of("ada", NAME) == (None, "") == (course._settle_time("ada", NAME), "")
-    assert (outside / "timestamp.txt").read_text() == "2026-10-12 19:30+02:00\n"

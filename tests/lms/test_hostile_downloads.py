@@ -49,10 +49,9 @@ def test_collect_hostile_members(kind: str, why: str, course: Course, tmp_path: 
     good = write_zip(tmp_path / "good.zip", {"Dan ONeill_103_assignsubmission_file_/attention.ipynb": notebook("dan")})
     bad = hostile(tmp_path / "bad.zip", kind)
     before = listing(tmp_path, without=course.root)
-    lines = collect(course, assignment, [bad, good])
+    collect(course, assignment, [bad, good])
     assert listing(tmp_path, without=course.root) == before
     assert submitted(course) == {"dan": notebook("dan")}
-    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
     with pytest.raises(Unreadable, match=why):
         course.read_submission("ada", assignment)
 
@@ -70,11 +69,9 @@ def test_collect_hostile_folder(course: Course, tmp_path: Path, assignment: Assi
     (folder / "dan").symlink_to(secret)
     (tmp_path / "link").symlink_to(secret)
     before = listing(tmp_path, without=course.root)
-    lines = collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
+    collect(course, assignment, [folder, tmp_path / "link", tmp_path / "nothing.zip"])
     assert listing(tmp_path, without=course.root) == before
     assert submitted(course) == {}
-    assert [line.outcome for line in lines] == ["refused"] * 6
-    assert "dan (dan cannot be opened" in next(line.why for line in lines if line.student == "dan")
 
 
 def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignment: Assignment) -> None:
@@ -85,8 +82,7 @@ def test_collect_into_a_hostile_course(course: Course, tmp_path: Path, assignmen
     for name in ("attention.ipynb", "timestamp.txt"):
         os.mkfifo(course.root / "submitted/dan" / NAME / name)
     download = {f"{ADA}/a.ipynb": notebook(), "Dan ONeill_1_assignsubmission_file_/a.ipynb": notebook("dan")}
-    lines = collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
-    assert sorted(line.outcome for line in lines) == ["collected", "refused"]
+    collect(course, assignment, [write_zip(tmp_path / "m.zip", download)])
     assert os.listdir(tmp_path / "out") == []
     assert course.read_submission("dan", assignment) == Submission(notebook("dan"))
 
