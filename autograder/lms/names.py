@@ -79,7 +79,6 @@ def read_name(path: str, assignment: str) -> Sender | None:
         return Sender(parts[-1], folder=top, copy=copy, top=raw[0])
     if match := CANVAS.fullmatch(top) or CANVAS_TEXT.fullmatch(top):
         late, attachment = bool(match["late"]), int(match.groupdict().get("attachment", 0))
-        sender = Sender(match["file"], "canvas", match["number"], match["name"] or "", "", late, attachment, page)
-        sender.top = raw[0]
-        return sender
+        who = match["number"], match["name"] or ""
+        return Sender(match["file"], "canvas", *who, "", late, attachment, page, top=raw[0])
     return Sender(top, top=raw[0])

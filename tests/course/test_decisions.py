@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 
 from autograder.cli import app
 from autograder.course.course import NEEDS_A_LOOK, Course, Result
-from autograder.course.decisions import Decision, read_decisions, write_decision
-from autograder.course.forget import forget
+from autograder.course.decisions import Decision, read_decisions
 
 QUESTION = "Text was found below the question: is it the answer?"
 
@@ -52,12 +51,3 @@ def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monke
     nobody = CliRunner().invoke(app, ["settle", "bea", NAME, "--course", str(course.root)])
     assert nobody.exit_code == 1
     assert "no questions to settle" in nobody.output
-
-
-def test_forget_forgets_decisions(course: Course) -> None:
-    """Is a forgotten student gone from the decisions?"""
-    (course.root / "submitted/ada").mkdir(parents=True)
-    for student in ("ada", "bea"):
-        write_decision(course.root, NAME, student, Decision([QUESTION], "digest"))
-    forget(course, "ada")
-    assert set(read_decisions(course.root, NAME)) == {"bea"}

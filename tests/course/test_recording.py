@@ -160,7 +160,9 @@ def test_record_writes_what_nbgrader_writes(assignment: Assignment, tmp_path: Pa
     graded = len(assignment.graded_cells())
     assert len(rows(ours)["grade"]) == graded * len(STUDENTS)
     late = {student: points for student, points in penalties_of(ours, assignment).items() if points}
-    assert late == {"late": 0.75, "corrected": 1.0, "much_too_late": pytest.approx(total(ours, assignment))}
+    with ours.gradebook() as gradebook:
+        everything = gradebook.find_submission(assignment.name, "much_too_late").score
+    assert late == {"late": 0.75, "corrected": 1.0, "much_too_late": pytest.approx(everything)}
 
 
 def test_penalties_are_those_of_the_points_and_dates_as_they_are_now(assignment: Assignment, tmp_path: Path) -> None:
@@ -212,12 +214,6 @@ def penalties_of(course: Course, assignment: Assignment) -> dict[str, float]:
     with course.gradebook() as gradebook:
         submissions = gradebook.assignment_submissions(assignment.name)
         return {submission.student.id: submission.late_submission_penalty for submission in submissions}
-
-
-def total(course: Course, assignment: Assignment) -> float:
-    """Return all points of the student who was so late that none is left."""
-    with course.gradebook() as gradebook:
-        return gradebook.find_submission(assignment.name, "much_too_late").score
 
 
 def test_record_without_a_score_adds_the_student_alone(assignment: Assignment, tmp_path: Path) -> None:

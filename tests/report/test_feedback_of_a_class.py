@@ -13,6 +13,7 @@ from playwright.sync_api import Browser
 from test_cli import run
 
 from autograder.course.course import Course
+from autograder.course.decisions import Decision, write_decision
 from autograder.report.feedback import write_feedback
 
 
@@ -173,6 +174,7 @@ def test_forget_says_deleted_only_of_what_is_gone(tmp_path: Path) -> None:
 def test_forget_leaves_nothing_of_a_student(copied: Course) -> None:
     """Is a forgotten student's name in no file, the gradebook's free pages included, and is everything else kept?"""
     before = {kept.student: kept for kept in copied.load_results(NAME)}
+    write_decision(copied.root, NAME, "goran", Decision(["Which one counts?"], ""))
     done = run("forget", "goran", "--yes", "--course", str(copied.root))
     assert done.exit_code == 0, done.output
     left = [path for path in copied.root.rglob("*") if "goran" in path.name.casefold()]
