@@ -189,7 +189,8 @@ class Export:
 
     def _for_moodle(self, row: dict[str, Any], maximum: str) -> float | str:
         """Return the score, or the maximum if a bonus makes the score larger."""
-        most = _number(maximum, self.maximum)
+        most = number_in(maximum)
+        most = self.maximum if most is None else most
         if row["score"] == "" or row["score"] <= most:
             return row["score"]
         most = plain_number(most)
@@ -278,7 +279,7 @@ class Export:
         return reasons
 
     def _warn_if_maximum_differs(self, most: str) -> None:
-        if self.maximum != "" and _number(most, self.maximum) != self.maximum:
+        if self.maximum != "" and number_in(most) not in (None, self.maximum):
             self.warnings.append(f"the worksheet's maximum is {most}, the assignment has {self.maximum} points")
 
     def _comment(self, student: str, row: dict[str, Any]) -> str:
@@ -323,12 +324,6 @@ class Export:
                 info.create_system, info.external_attr = 3, 0o644 << 16
                 file.writestr(info, pages[name], zipfile.ZIP_DEFLATED)
         return archive.getvalue()
-
-
-def _number(text: str, otherwise: float | str) -> float | str:
-    """Return the number in a cell of a worksheet, or another value if the cell has no number."""
-    number = number_in(text)
-    return otherwise if number is None else number
 
 
 def _letters(text: str) -> str:
