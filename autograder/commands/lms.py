@@ -91,7 +91,7 @@ def export(
 ) -> None:
     """Write scores and feedback as files that Moodle or Canvas imports, and scores.csv with the state of every student.
 
-    Moodle's worksheet is for one assignment; Canvas's gradebook has the columns of all assignments.
+    Moodle and Canvas need --worksheet: Moodle's is for one assignment; Canvas's has the columns of all assignments.
     """
     from autograder.course.roster import read_worksheet
     from autograder.lms.export_scores import Export
