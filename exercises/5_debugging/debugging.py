@@ -248,7 +248,7 @@ for padding in (0.0, 9.0):
 #   Every candidate, right or wrong, raises `ValueError` for anything else, so other inputs tell your test nothing.
 #   A mask may hide all keys from a query: the specification says what `attend` does then.
 # - **Limits.** In each run you may call a candidate 200 times.
-#   A tensor may have at most 65,536 numbers, and B · H may be at most 256.
+#   A tensor may have at most 65,536 numbers, N may be at most 512, and B · H at most 256.
 #   Beyond these limits a candidate raises `ValueError`.
 #   An error inside a candidate also becomes a `ValueError`.
 #   A candidate works on copies of your tensors.

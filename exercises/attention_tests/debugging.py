@@ -11,6 +11,7 @@ from attention_tests.unwritten import unwritten
 MAX_CALLS = 200  # a test may call a candidate at most this often; our test needs 42 calls
 MAX_NUMBERS = 2**16  # a tensor may have at most this many numbers
 DTYPES = torch.float32, torch.float64
+MAX_TOKENS = 2**9  # an image may have at most this many; the scores have this number squared
 MAX_HEADS = 2**8  # all images together may have at most this many heads; some candidates loop over them
 
 
@@ -33,7 +34,8 @@ def limited(attend):
             if not (isinstance(tensor, Tensor) and tensor.dtype in DTYPES and tensor.ndim == 4 and tensor.numel()):
                 expected = "a tensor of float32 or float64, (B, H, N, d), without a size of 0"
                 raise ValueError(f"{name} is a {_describe(tensor)}; expected {expected}")
-            if tensor.numel() > MAX_NUMBERS or tensor.shape[0] * tensor.shape[1] > MAX_HEADS:
+            images, heads, tokens, _ = tensor.shape
+            if tensor.numel() > MAX_NUMBERS or images * heads > MAX_HEADS or tokens > MAX_TOKENS:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which is too large; use a smaller one")
         if not (mask is None or (isinstance(mask, Tensor) and mask.dtype == torch.bool and 2 <= mask.ndim <= 4)):
             raise ValueError(f"the mask is a {_describe(mask)}; expected None or a boolean tensor of 2, 3 or 4 axes")

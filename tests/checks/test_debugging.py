@@ -133,7 +133,8 @@ def test_notebook_tells_the_truth_about_the_candidates() -> None:
     assert f"There are {len(WRONG)} wrong candidates" in notebook
     assert f"{len(ATTEND)} right attention functions, each written differently, and on {len(WRONG)} wrong ones" in page
     assert f"you may call a candidate {trial.MAX_CALLS} times." in notebook
-    assert f"at most {trial.MAX_NUMBERS:,} numbers, and B · H may be at most {trial.MAX_HEADS}." in notebook
+    limits = f"N may be at most {trial.MAX_TOKENS}, and B · H at most {trial.MAX_HEADS}."
+    assert f"at most {trial.MAX_NUMBERS:,} numbers, {limits}" in notebook
     assert TEST_ATTENTION.untried_in_words == f"the {len(WRONG)} wrong attention functions that count"
     steps = ", ".join(list(TEST_ATTENTION.stages)[:-1]) + " and 100 %"
     assert steps in notebook and steps in page
@@ -233,6 +234,7 @@ def test_order_of_candidates_follows_from_nothing() -> None:
         ((*(torch.zeros(1, 1, 2, 2),) * 2, torch.zeros(1, 1, 2, 2).double()), "expected one type"),
         ((torch.zeros(300, 1, 1, 1),) * 3, "which is too large; use a smaller one"),
         ((torch.zeros(1, 1, 300, 300),) * 3, "which is too large; use a smaller one"),
+        ((torch.zeros(1, 1, 600, 1),) * 3, "which is too large; use a smaller one"),
         ((*(torch.zeros(1, 1, 2, 2),) * 3, torch.ones(1, 2)), "expected None or a boolean tensor"),
         (
             (*(torch.zeros(1, 1, 1, 1),) * 3, torch.ones(300, 300, dtype=torch.bool)),
