@@ -79,6 +79,8 @@ def _make(url: URL) -> None:
         with engine.begin() as connection:
             if url.get_backend_name() == "sqlite":  # Python begins no transaction before it makes a table
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            if inspect(connection).has_table("alembic_version"):  # another grader made it meanwhile
+                return
             from alembic.script import ScriptDirectory  # takes a third of a second, and is needed once
 
             version = ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()

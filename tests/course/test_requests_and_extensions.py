@@ -1,5 +1,7 @@
-"""Do regrade requests get their answers, and extensions count?"""
+"""Are regrade requests, extensions and a new gradebook right for students and graders who do not wait for each other?"""
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +11,8 @@ from test_cli import run
 
 from autograder.course.course import Course
 from autograder.course.extensions import read_extensions, write_extension
-from autograder.course.gradebook import lateness
+from autograder.course.gradebook import lateness, read_url
+from autograder.course.recording import add_students, opened
 from autograder.course.regrade_requests import answer_request, read_requests
 from autograder.files import write_atomically
 
@@ -107,3 +110,20 @@ def test_extension_counts_for_an_id_like_a_formula(root: Path) -> None:
         write_extension(root, "+cai", NAME, until)
     assert [*read_extensions(root, Course(root).settings, NAME)] == ["+cai"]
     assert len((root / "extensions.csv").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def make_gradebook(root: Path, student: str) -> None:
+    """Open a gradebook, and write a student."""
+    with opened(read_url("sqlite:///gradebook.db", root)) as gradebook:
+        add_students(gradebook, [{"id": student}])
+
+
+def test_two_graders_make_one_gradebook(tmp_path: Path) -> None:
+    """If two graders begin in a new course at the same moment, is the gradebook made once, and does it have both students?"""
+    with ProcessPoolExecutor(3, multiprocessing.get_context("spawn")) as graders:
+        for number in range(4):  # in the first course, the processes still begin one after the other
+            root = tmp_path / str(number)
+            root.mkdir()
+            list(graders.map(make_gradebook, [root] * 3, ("ada", "ben", "cai")))
+            with opened(read_url("sqlite:///gradebook.db", root)) as gradebook:
+                assert {student.id for student in gradebook.students} == {"ada", "ben", "cai"}
