@@ -90,10 +90,10 @@ def book(
 
     if solutions and not (pdf or epub):
         raise error_exit("the book's pages always have the answers: use --solutions only with --pdf or --epub")
-    with exit_on(BookError):
+    with exit_on(BookError), Bars() as bars:
         if pdf:
             find_browser()  # checked first, because building the pages takes minutes
-        page = build_book()
+        page = build_book(progress=bars)
     say(f"Book: {page}")
     if epub:
         from autograder.publish.epub import write_epub

@@ -10,7 +10,7 @@ from autograder.commands.grading import grade_class, show_scores, workers_for
 from autograder.commands.options import CourseOption
 from autograder.commands.selection import course_in
 
-STEPS = """1  grades {classes} sample classes; the first class has 18 students
+STEPS = """1  grades {classes} sample classes; the first class has 18 students; meanwhile, it runs the book's chapters
 2  writes their feedback and reports
 3  builds the book
 The first time this takes minutes; if nothing has changed, it takes seconds."""
@@ -21,6 +21,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     import runpy
 
     from autograder.imports import ROOT
+    from autograder.publish.book import preparing_book
     from autograder.report.course_page import write_course_page
     from autograder.report.feedback import write_feedback
     from autograder.report.report import write_report
@@ -32,7 +33,7 @@ def demo(course: CourseOption = Path("course-demo")) -> None:
     build()
     graded = []
     limits = Limits(cell_seconds=5.0, call_seconds=2.0)  # one of the students' cells never ends
-    with workers_for(sample["CLASSES"], limits) as workers:
+    with preparing_book(), workers_for(sample["CLASSES"], limits) as workers:
         for name in sample["CLASSES"]:
             sample["write_class"](course, name)
             # MNIST, even if it is on this machine, is not used: the samples' weights were trained on a stand-in

@@ -1,18 +1,30 @@
 """Build the book if something has changed since the last build; make the records of chapters."""
 
 import asyncio
+import contextlib
+import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbformat import NotebookNode
 
 from autograder.imports import ROOT, digest_of
 from autograder.progress import Progress
 from autograder.publish.tests_wheel import WHEEL, wheel_of
 from autograder.setup_environment import BROWSERS
+
+if TYPE_CHECKING:
+    from jupyter_cache.cache.main import JupyterCacheBase
 
 INPUTS = (
     "_config.yml",
@@ -45,11 +57,146 @@ def chapter_environment(root: Path = ROOT) -> dict[str, str]:
     return environment
 
 
-def build_book() -> Path:
-    """Build the book with warnings as errors; return its first page. Chapters run only when their code changed.
+def forget_outputs_of_another_kind(root: Path = ROOT) -> None:
+    """Empty the cache of outputs if the code that prepares figures has changed.
+
+    The cache itself compares only the code of chapters.
+    """
+    folder, digest = root / "_build" / ".jupyter_cache", hashlib.sha256((root / FIGURES).read_bytes()).hexdigest()
+    made_by = folder / "figures.sha256"
+    if not made_by.exists() or made_by.read_text(encoding="utf-8") != digest:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        made_by.write_text(digest, encoding="utf-8")
+
+
+def prepare_book(progress: Progress = lambda *_: None) -> None:
+    """Do what takes longest, in parallel: run the chapters whose code changed, and make the riddles.
+
+    The outputs of chapters and the riddles are kept where a build looks for them.
+
+    Args:
+        progress: Called as chapters end.
 
     Raises:
-        BookError: the book was not built.
+        BookError: a cell failed.
+    """
+    make = "from autograder.publish.wrong_lines import riddles; riddles()"
+    # If it fails, so does the page that shows riddles, and says why.
+    with subprocess.Popen([sys.executable, "-c", make], cwd=ROOT, stderr=subprocess.DEVNULL):
+        run_chapters(progress=progress)
+
+
+@contextlib.contextmanager
+def preparing_book() -> Iterator[None]:
+    """Prepare the book in the background, in the time that other processes leave."""
+    prepare = "import os; os.nice(19); from autograder.publish.book import prepare_book; prepare_book()"
+    # If it fails, so does the build afterwards, and says why.
+    with subprocess.Popen([sys.executable, "-c", prepare], cwd=ROOT, stderr=subprocess.DEVNULL) as preparing:
+        try:
+            yield
+            preparing.wait()
+        finally:
+            preparing.terminate()
+
+
+def run_chapters(root: Path = ROOT, progress: Progress = lambda *_: None) -> None:
+    """Run the chapters whose code changed, in parallel, and keep their outputs where Jupyter Book looks for them.
+
+    jupyter-cache's own parallel executor shows no progress, and each of its kernels imports PyTorch again.
+
+    Args:
+        root: The repository's folder.
+        progress: Called as chapters end.
+
+    Raises:
+        BookError: a cell failed.
+    """
+    from jupyter_cache.base import CacheBundleIn
+
+    forget_outputs_of_another_kind(root)
+    with open_cache(root) as cache, contextlib.ExitStack() as at_the_end:
+        waiting, pool = _uncached_chapters(cache, root), ThreadPoolExecutor(os.cpu_count())
+        at_the_end.callback(pool.shutdown, cancel_futures=True)
+        running = {pool.submit(_run, notebook, root, timeout=600): path for path, notebook in waiting.items()}
+        if running:
+            progress("chapters", 0, len(running))
+        for done, chapter in enumerate(as_completed(running), 1):
+            path = running[chapter]
+            try:
+                data = {"execution_seconds": chapter.result()}
+            except Exception as error:
+                raise BookError(f"{path.relative_to(root)} failed: {error}") from error
+            bundle = CacheBundleIn(waiting[path], str(path), data=data)
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+            progress("chapters", done, len(running))
+
+
+@contextlib.contextmanager
+def open_cache(root: Path) -> Iterator["JupyterCacheBase"]:
+    """Open the cache of the chapters' outputs, and close its database at the end, because jupyter-cache does not."""
+    from jupyter_cache import get_cache
+
+    cache = get_cache(str(root / "_build" / ".jupyter_cache"))
+    try:
+        yield cache
+    finally:
+        cache.db.dispose()
+
+
+def _uncached_chapters(cache: "JupyterCacheBase", root: Path) -> dict[Path, NotebookNode]:
+    """Return the chapters whose outputs are not in the cache: the notebook of each, by its file."""
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import create_nb_reader
+    from myst_parser.config.main import MdParserConfig
+
+    waiting = {}
+    for path in sorted(root.glob("book/*.md")):
+        text = path.read_text(encoding="utf-8")
+        if reader := create_nb_reader(str(path), MdParserConfig(), NbParserConfig(), text):
+            notebook = reader.read(text)
+            try:
+                cache.match_cache_notebook(notebook)
+            except KeyError:
+                waiting[path] = notebook
+    return waiting
+
+
+def _run(notebook: NotebookNode, root: Path, **options: Any) -> float:
+    """Run a notebook in a folder without files of the repository, as on Colab; return the seconds that it took."""
+    from nbclient import NotebookClient
+    from traitlets.log import get_logger
+
+    from autograder.publish.warm_kernel import warm
+
+    get_logger().setLevel(logging.WARNING)  # the progress bar says which chapters run
+
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        options |= {
+            "kernel_name": "python3",
+            "resources": resources,
+            "extra_arguments": ["--IPKernelApp.log_level=ERROR"],
+        }
+        # Cells must not contain times, because the cells are part of the notebook's key in the cache.
+        client = NotebookClient(notebook, record_timing=False, **options)
+        warm(client.create_kernel_manager())
+        asyncio.run(client.async_execute(env=chapter_environment(root)))
+    return time.monotonic() - begun
+
+
+def build_book(progress: Progress = lambda *_: None) -> Path:
+    """Build the book with warnings as errors; its chapters run only when their code changed.
+
+    Args:
+        progress: Called as the work goes on.
+
+    Returns:
+        The first page.
+
+    Raises:
+        BookError: a chapter failed, or jupyter-book did.
     """
     inputs = {path for pattern in INPUTS for path in ROOT.glob(pattern) if path.suffix not in (".ipynb", ".pyc")}
     digest = digest_of(filter(Path.is_file, inputs))
@@ -57,10 +204,7 @@ def build_book() -> Path:
     if page.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
         _put_wheel()
         return page
-    cache = ROOT / "_build" / ".jupyter_cache"  # it compares only the code of chapters
-    if cache.exists() and cache.stat().st_mtime < (ROOT / FIGURES).stat().st_mtime:
-        shutil.rmtree(cache)
-    _run_chapters(cache)
+    prepare_book(progress)
     # Sphinx does not read unchanged pages again. After a failed or interrupted build, their warnings would be missing.
     if not stamp.exists():
         shutil.rmtree(ROOT / "_build" / ".doctrees", ignore_errors=True)
@@ -73,25 +217,6 @@ def build_book() -> Path:
     stamp.write_text(digest, encoding="utf-8")
     _put_wheel()
     return page
-
-
-def _run_chapters(cache: Path) -> None:
-    """Let jupyter-cache run the chapters whose outputs it does not hold, several at a time.
-
-    Jupyter Book would run them one after the other. It runs again a chapter that failed here, and says why it fails.
-    """
-    cache.mkdir(parents=True, exist_ok=True)  # else jcache asks whether to make it
-    jcache, environment = Path(sys.executable).with_name("jcache"), chapter_environment() | {"JUPYTERCACHE": str(cache)}
-    chapters = [path for path in sorted(ROOT.glob("book/*.md")) if "```{code-cell}" in path.read_text(encoding="utf-8")]
-    add = [jcache, "notebook", "add", "--reader", "myst_nb_md", *chapters]
-    subprocess.run(add, env=environment, stdout=subprocess.DEVNULL, check=True)
-    execute = [jcache, "project", "execute", "--executor", "temp-parallel", "--timeout", "180"]
-    with subprocess.Popen(
-        execute, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as run:
-        for line in run.stderr:
-            if line.startswith("[REPORT"):  # the others are warnings of the kernels
-                print(line, end="", flush=True)
 
 
 def _put_wheel() -> None:
@@ -129,7 +254,6 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
     """
     import jupytext
     import torch
-    from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
     from nbformat.v4 import new_code_cell
 
@@ -142,19 +266,11 @@ def record_chapter(name: str, root: Path = ROOT, progress: Progress = lambda *_:
         raise BookError(f"book/{name}.md has {len(long)} cells with the tag skip-execution; expected 1")
     notebook.cells = [*cells[: long[0] + 1], new_code_cell(REPORT)]
     done = iter(range(1, len(notebook.cells) + 1))
-    with tempfile.TemporaryDirectory() as folder:  # without files of the repository, as on Colab
-        client = NotebookClient(
-            notebook,
-            timeout=None,
-            kernel_name="python3",
-            resources={"metadata": {"path": folder}},
-            skip_cells_with_tag="",
-            on_cell_executed=lambda **_: progress("cells", next(done), len(notebook.cells)),
-        )
-        try:
-            asyncio.run(client.async_execute(env=chapter_environment(root)))
-        except CellExecutionError as error:
-            raise BookError(f"book/{name}.md failed:\n{error}") from None
+    options = {"on_cell_executed": lambda **_: progress("cells", next(done), len(notebook.cells))}
+    try:
+        _run(notebook, root, timeout=None, skip_cells_with_tag="", **options)
+    except CellExecutionError as error:
+        raise BookError(f"book/{name}.md failed:\n{error}") from None
     evidence = {
         "chapter": name,
         "command": f"autograder record {name}",

@@ -211,7 +211,7 @@ def test_pdf_is_whole(root: Path) -> None:
 def test_no_browser_is_said_before_the_book_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the error come at once, with what is missing and how to get it?"""
     monkeypatch.setattr("autograder.publish.book.shutil.which", lambda _: None)
-    monkeypatch.setattr("autograder.publish.book.build_book", lambda: pytest.fail("the book was built"))
+    monkeypatch.setattr("autograder.publish.book.build_book", lambda **_: pytest.fail("the book was built"))
     result = CliRunner().invoke(app, ["book", "--pdf"])
     assert result.exit_code == 1
     assert "apt-get install chromium" in result.stderr
