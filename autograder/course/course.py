@@ -376,10 +376,8 @@ class Course:
         if not (self.root / "nbgrader_config.py").exists():
             return Config()
         try:
-            with (
-                self._importable(),
-                chdir(self.root),
-            ):  # traitlets would replace "$HOME" in a path by the variable's value
+            # In the course's folder, because traitlets would replace "$HOME" in a path by the variable's value
+            with self._importable(), chdir(self.root):
                 return PyFileConfigLoader("nbgrader_config.py").load_config()
         except Exception as error:  # the file is a program; its lines are not shown: one may hold a password
             cause = f"{type(error).__name__}: {error}"
