@@ -77,7 +77,7 @@ class Case:
     # The mistake to name if no mistake fits and an unexpected ValueError is raised.
     mistake_if_refused: str | None = None
     tells: tuple[str, ...] = ()  # the mistakes that this case may name; () for all
-    # Whether a wrong line is looked for: not in single precision, where right values differ between processors.
+    # Whether a wrong line is looked for: not where right values differ between processors, as in single precision.
     has_line: bool = True
 
 

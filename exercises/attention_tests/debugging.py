@@ -46,7 +46,6 @@ def limited(attend):
             raise ValueError(f"q, k and v have shapes {shapes}; expected one shape, (B, H, N, d)")
         if not q.dtype == k.dtype == v.dtype:
             raise ValueError(f"q, k and v have types {q.dtype}, {k.dtype} and {v.dtype}; expected one type")
-        images, heads, tokens, _ = q.shape
         masks = [(images, tokens), (images, tokens, tokens), (images, heads, tokens, tokens)]
         if mask is not None and tuple(mask.shape) not in masks:
             expected = ", ".join(map(str, masks[:2])) + f" or {masks[2]}"

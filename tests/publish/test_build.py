@@ -89,7 +89,7 @@ import nbformat
 from autograder.publish.build import build_assignment, build_results, sources
 from other_processor import other_processor
 with other_processor(1):
-    built = [nbformat.writes(made) + "\n" for made in build_assignment(sources()[0])]
+    built = [nbformat.writes(made) for made in build_assignment(sources()[0])]
     print(json.dumps([built, {path.stem: text for path, text in build_results().items()}]))
 """
 SETTINGS = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Haswell"}
@@ -103,8 +103,8 @@ def test_build_is_the_same_everywhere(assignment: Assignment) -> None:
     command = [sys.executable, "-c", MAKE]
     done = subprocess.run(command, cwd="/", env=environment, stdout=subprocess.PIPE, check=True)
     (instructor, release), made = json.loads(done.stdout.splitlines()[-1])
-    assert instructor == nbformat.writes(assignment.instructor) + "\n"
-    assert release == (ROOT / "exercises" / NOTEBOOK).read_text(encoding="utf-8")
+    assert instructor == nbformat.writes(assignment.instructor)
+    assert f"{release}\n" == (ROOT / "exercises" / NOTEBOOK).read_text(encoding="utf-8")
     kept = {path.stem: (ROOT / "exercises" / PACKAGE / f"{path.stem}.json").read_text("utf-8") for path in NOTEBOOKS}
     assert {stem: made[stem] == text for stem, text in kept.items()} == dict.fromkeys(kept, True)
 

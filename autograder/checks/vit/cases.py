@@ -147,7 +147,7 @@ def vit_visible_cases(rng):
         Case("the token that the classifier reads", ("reading", images, sizes)),
         Case("2 images, patches of 2×2, 3 channels", ("output", images, sizes)),
         Case("gradients", ("learning", images, sizes)),
-        Case("dropout of 0.3", ("dropout", images, sizes, 0, 0.3)),
+        Case("dropout of 0.3", ("dropout", images, sizes, 0, 0.3), has_line=False),
         Case("ViT(), without arguments", ("defaults", images[:1], DEFAULTS)),
     ]
 
