@@ -12,6 +12,8 @@ MISTAKES = (
         "The parameters do not change. In which order do zero_grad, backward, clipping and step run?",
         variant("train_clipped", "        optimizer.step()\n", ""),
     ),
+    Mistake("M51", variant("train_clipped", "model(images)", "model(images).softmax(-1)")),
+    Mistake("M55", variant("train_clipped", "return total / count", "return loss.item()")),
     Mistake("M53", variant("train_clipped", "        optimizer.zero_grad()\n", "")),
     Mistake(
         "M136",
