@@ -73,13 +73,14 @@ def find_line(written, ask, read, names, case, left_alone=()):
     if not text:
         return None
     right = {name: np.asarray(each, float) for name, each in expected.get("arrays", {}).items()}
-    own_error = "error" in got and watch.error is not None and watch.error.partition("\n")[0] in got["text"]
+    cause = (watch.error or "").partition("\n")[0]
+    own_error = "error" in got and cause and cause in got["text"]
     raised = _found("raised", watch.raised) if own_error else None
     if not right:
         return raised
     ends = [each for each in watch.changes if not each.name and not each.caller]
     if "error" in got and not raised:
-        return _found("type", ends[-1].place) if ends and got["error"] != "RuntimeError" else None
+        return _found("type", ends[-1].place) if ends and got["error"] == "TypeError" else None
     half = next((_found("rounded", each.place, each.name) for each in watch.changes if each.is_half), None)
     mine = {name: np.asarray(each, float) for name, each in got.get("arrays", {}).items()}
     wrong = [(mine.get(name), each) for name, each in right.items() if name not in mine or not _near(mine[name], each)]
