@@ -8,8 +8,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from autograder.cells import files_of, grade_id, is_grade, is_locked, is_solution, is_students, is_test, points_of
-from autograder.grade.retest import Judge
-from autograder.grade.run_test import GraderError, message_of
+from autograder.grade.run_tests import GraderError, Runner, message_of
 from autograder.grade.session import Cell, Session
 from autograder.judge.catalogue import checks_of
 from autograder.judge.exercise import seeded
@@ -73,7 +72,7 @@ def execute(
     notebook = nbformat.from_dict(notebook)
     verdicts: dict[str, Any] = {}
     student = Session(limits, sandboxed)
-    judge = Judge(student, {grade_id(cell) for cell in notebook.cells if is_solution(cell)})
+    runner = Runner(student, {grade_id(cell) for cell in notebook.cells if is_solution(cell)})
     checks: list[CheckResult] = []
     try:
         with contextlib.ExitStack() as judging:
@@ -83,31 +82,31 @@ def execute(
                 held_out = held_out or checkpoint.held_out()
                 verdicts[name] = checkpoint.judge(name, (files or {}).get(name), held_out, limits, sandboxed)
                 judging.enter_context(checkpoint.judging(verdicts))
-            _run_cells(notebook, student, judge)
+            _run_cells(notebook, student, runner)
             tests = [cell for cell in notebook.cells if is_test(cell)]
             for cell in filter(is_grade, tests):
-                cell.outputs, error = judge.test(cell)
+                cell.outputs, error = runner.test(cell)
                 checks.append(_check_result(cell, error))
             for cell in tests:  # after the hidden ones, which find nothing of them
                 if not is_grade(cell):
-                    cell.outputs = _outputs_of_visible(cell, student, judge)
+                    cell.outputs = _outputs_of_visible(cell, student, runner)
     finally:
-        judge.close()
+        runner.close()
     _shorten(notebook, limits)
     _check_outputs_match_results(notebook, checks)
     state = "graded"
     if student.lost:
         state = "timed out" if any(lost.state == "timed out" for lost in student.lost) else "crashed"
-    why = "; ".join(dict.fromkeys([*map(str, student.lost), *judge.blamed]))
+    why = "; ".join(dict.fromkeys([*map(str, student.lost), *runner.blamed]))
     about_files = {name: str(verdict) for name, verdict in verdicts.items()}
     left_out = list(dict.fromkeys(student.left_out))
     questions = [verdict.question for verdict in verdicts.values() if verdict.question]
     questions += student.questions if not all(check.passed for check in checks) else []
-    questions += judge.questions.values()
+    questions += runner.questions.values()
     return Execution(notebook, state, why, checks, about_files, questions, left_out)
 
 
-def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
+def _run_cells(notebook: NotebookNode, student: Session, runner: Runner) -> None:
     """Run all cells but the tests, in their order, and choose the definition of each answer that counts."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     defined, student.chosen = answers_in(cells)
@@ -116,7 +115,7 @@ def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
         if is_test(cell):
             continue
         if "tests" in cell.metadata:
-            judge.set_up(cell.metadata["tests"])
+            runner.set_up(cell.metadata["tests"])
         # Given code is locked, but answers and the tests of classes use it, so it runs in the student's kernel.
         for_answers = is_solution(cell) or is_locked(cell)
         own = "own" in cell.metadata  # the student added it
@@ -124,10 +123,10 @@ def _run_cells(notebook: NotebookNode, student: Session, judge: Judge) -> None:
         cell.outputs = student.run(each)
 
 
-def _outputs_of_visible(cell: NotebookNode, student: Session, judge: Judge) -> list[NotebookNode]:
+def _outputs_of_visible(cell: NotebookNode, student: Session, runner: Runner) -> list[NotebookNode]:
     """Run a visible test: it gives no points, and may use a value that cannot be sent, such as our model."""
     try:
-        outputs, error = judge.test(cell)
+        outputs, error = runner.test(cell)
     except GraderError as fault:
         error = fault
     if type(error) in (AssertionError, GraderError):  # neither a WrongAnswer nor a lost kernel

@@ -20,7 +20,7 @@ from autograder.files import Unreadable
 from autograder.grade.execute import execute
 from autograder.grade.pictures import show_pictures
 from autograder.grade.repair import OtherAssignment, repair_notebook
-from autograder.grade.run_test import GraderError
+from autograder.grade.run_tests import GraderError
 from autograder.grade.task import Job, Task, grader_failed
 from autograder.sandbox.host.bubblewrap import SandboxError
 

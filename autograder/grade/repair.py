@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 
 from autograder.cells import is_locked, is_test
 from autograder.files import Unreadable
-from autograder.grade.texts import Item, place_texts
+from autograder.grade.misplaced_texts import Item, place_texts
 from autograder.notebooks import Cell, read_notebook
 from autograder.recognition import (
     chapter_of,

@@ -18,7 +18,7 @@ from autograder.cells import is_grade
 from autograder.course.course import Assignment, Course
 from autograder.grade.execute import CUT, execute
 from autograder.grade.grade import InstallationError, grade, load_assignment
-from autograder.grade.run_test import GraderError
+from autograder.grade.run_tests import GraderError
 from autograder.grade.session import Cell, Session
 from autograder.grade.workers import Workers
 from autograder.sandbox.host.kernel import KernelLost

@@ -1,11 +1,17 @@
-"""Judge a failed test again without what the student's own cells may have changed in Python or a library.
+"""Run the tests of a notebook in the grader's process, on the student's functions in the sandbox.
 
-The cells up to the test's answers run again in another kernel. There the student's own cells only define functions and
-classes, and import. Students gain no advantage, because the same answers are judged.
+A failed test is judged again without what the student's own cells may have changed in Python or a library: the cells up
+to the test's answers run again in another kernel. There the student's own cells only define functions and classes, and
+import. Students gain no advantage, because the same answers are judged.
 """
 
 import ast
+import builtins
+import contextlib
+import io
+import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -14,17 +20,25 @@ from attention_tests.run import silent_tests_of
 from nbformat import NotebookNode
 
 from autograder.cells import is_grade
-from autograder.grade.run_test import Tested, run_test
+from autograder.files import writable
 from autograder.grade.session import Cell, Session
 from autograder.judge.mistake import compiled
 from autograder.recognition import parsed
-from autograder.sandbox.host.answer import Answer
+from autograder.sandbox.host.answer import Answer, GraderFault
+from autograder.sandbox.host.kernel import KernelLost
 
+PACKAGE = Path(__file__).resolve().parent.parent
+MAX_MESSAGE = 10_000  # characters: a message may list the types of a million returned values
 MAX_NAMED = 5  # cells that a message names
 DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom
+Tested = tuple[list[NotebookNode], BaseException | None]  # outputs and error
 
 
-class Judge:
+class GraderError(RuntimeError):
+    """Something failed on our side, so that no points can be given."""
+
+
+class Runner:
     """Runs the tests of a submission. A test that fails runs again without the effects of the student's own cells."""
 
     def __init__(self, student: Session, answers: set[str]) -> None:
@@ -105,18 +119,18 @@ class Judge:
 class _CleanRun:
     """The cells up to a test's answers in another kernel, without the effects of the student's own cells."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge, self.student, self.done = judge, judge.student, 0
+    def __init__(self, runner: Runner) -> None:
+        self.runner, self.student, self.done = runner, runner.student, 0
         limits = replace(self.student.limits, total_seconds=self.student.budget.left())
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
         self.session.chosen = self.student.chosen
         # without the student's functions, which are called in the other kernel
-        self.namespace = {name: each for name, each in judge.namespace.items() if not isinstance(each, Answer)}
+        self.namespace = {name: each for name, each in runner.namespace.items() if not isinstance(each, Answer)}
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error."""
-        chosen = [self.student.chosen[name] for name in self.judge.tested if name in self.student.chosen]
+        chosen = [self.student.chosen[name] for name in self.runner.tested if name in self.student.chosen]
         self._run_up_to(max(chosen, default=len(self.student.met)))
         return run_test(cell, self.namespace, self.session)
 
@@ -129,6 +143,58 @@ class _CleanRun:
             if each.source.strip():
                 self.session.run(each)
             self.done += 1
+
+
+def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) -> Tested:
+    """Run a locked cell in this process; names that it does not know are the student's functions.
+
+    Args:
+        cell: A test.
+        namespace: The names that tests share; the cell may add some.
+        student: The session in which the student's functions are called.
+
+    Raises:
+        GraderError: the cell failed in a way that no student's function can cause.
+    """
+    code = compiled(cell.source, cell.metadata.nbgrader.grade_id)
+    for name in code.co_names:
+        if name not in namespace and name not in vars(builtins):
+            namespace[name] = Answer(name, student.call)
+    printed, error = io.StringIO(), None
+    student.begin_test()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+    except (AssertionError, KernelLost) as caught:
+        error = caught
+    except (Exception, GraderFault) as caught:
+        if not (student.calls and _is_of_the_student(caught)):
+            raise GraderError(f"{cell.metadata.nbgrader.grade_id}: {type(caught).__name__}: {caught}") from caught
+        error = AssertionError(f"{type(caught).__name__}: {caught}")
+    outputs, message = [], message_of(error)
+    if printed.getvalue():
+        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=writable(printed.getvalue())))
+    if error is not None:
+        name = type(error).__name__
+        outputs.append(nbformat.v4.new_output("error", ename=name, evalue=message, traceback=[f"{name}: {message}"]))
+    return outputs, error
+
+
+def _is_of_the_student(error: BaseException) -> bool:
+    """Whether the student's function, and not our code, caused the error that ended a test.
+
+    A test may be a plain assert. Our answers have passed it, so if it fails on a student's value, the value is wrong.
+    """
+    if isinstance(error, (GraderFault, MemoryError, OSError, ImportError)):
+        return False
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)[1:]]
+    return not any(file.is_relative_to(PACKAGE) and not file.is_relative_to(PACKAGE / "sandbox") for file in files)
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text of a test's error, cut if it is very long."""
+    text = str(error)
+    return writable(text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}\n[Cut here.]")
 
 
 def _without_effects(cell: Cell) -> Cell:
