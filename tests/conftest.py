@@ -66,9 +66,6 @@ def soon(values: Iterable[Any], *named: Any) -> list[Any]:
     return [pytest.param(value, marks=() if value in named else pytest.mark.deep) for value in values]
 
 
-FIRST_SEED_SOON = soon((0, 1), 0)  # for tests in which a second seed shows no more than the first
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Run the tests and their processes as commands run, also if this user's home is read-only."""
     global SOON

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +90,9 @@ def grade(
         key = grader_key(assignment, sandboxed, held_out)
         remove_leftovers()
         results, waiting = _look_through(course, assignment, key, seed, regrade)
-        # Open the gradebook once, and only if there is something to record, because this takes seconds.
-        open_gradebook = cache(lambda: stack.enter_context(course.gradebook()))
+        stack.enter_context(course.gradebook())
         for result in results:
             if not result.recorded:
-                open_gradebook()
                 course.record(result, assignment)
         if waiting:
             if not isinstance(workers, Workers):
@@ -104,7 +101,6 @@ def grade(
             _prove(course, assignment, task, key, run_all, progress)
             for result in _graded(course, assignment, waiting, run_all, progress):
                 results.append(result)
-                open_gradebook()
                 course.record(result, assignment)
         course.renew_lateness(assignment)
     return sorted(results, key=lambda result: result.student)

@@ -70,9 +70,9 @@ def line(x, y, to_x, to_y, width=1.5, colour=""):
     return f'<path class="arrow" d="M{x:g} {y:g}L{to_x:g} {to_y:g}" style="{look}"/>'
 
 
-def across(y, cells, kind=""):
+def across(y, cells):
     """Return a number or a word below each of the six columns."""
-    return "".join(text(column(j) + 27, y, cell, "", kind) for j, cell in enumerate(cells))
+    return "".join(text(column(j) + 27, y, cell) for j, cell in enumerate(cells))
 
 
 def column(j):

@@ -172,13 +172,13 @@ def load_images(name: str, size: int = 32) -> Data:
         ValueError: The name is none of these, or `load_folder` raises one.
     """
     known: dict[str, Callable[[], Data]] = {"mnist": load_mnist, "cifar10": load_cifar10, "digits": load_digits}
-    root = Path(name).expanduser()
-    try:
-        if name in known:
-            return known[name]()
+    if name not in known:
+        root = Path(name).expanduser()
         if not root.is_dir():
             raise ValueError(f"{name} is neither a file, a folder nor one of {', '.join(known)}")
         return load_folder(root, size)
+    try:
+        return known[name]()
     except (OSError, RuntimeError) as error:  # torchvision raises either without a network
         raise ValueError(
             f"{name} could not be loaded ({error}). Is there a network? MNIST_ROOT and CIFAR_ROOT name folders that hold"

@@ -43,12 +43,12 @@ class Muon(torch.optim.Optimizer):
             torch._foreach_add_(matrices, list(steps))
 
 
-def orthogonalise(matrices: Tensor, iterations: int = 5) -> Tensor:
+def orthogonalise(matrices: Tensor) -> Tensor:
     """Bring all singular values of matrices, (..., rows, columns), near 1 by products. Source: Jordan et al. 2024."""
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if tall else matrices  # (..., few, many)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(iterations):
+    for _ in range(5):
         gram = x @ x.transpose(-2, -1)  # (..., few, few)
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
     return x.transpose(-2, -1) if tall else x

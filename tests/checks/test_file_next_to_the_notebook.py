@@ -229,17 +229,20 @@ def test_weights_of_another_name_are_taken(name: str, course: Course, file_assig
     assert found.receipt
 
 
-def test_two_files_of_weights_are_a_question(course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
+@pytest.mark.parametrize("copy", ["vit (1).pt", "Copy of vit.pt", "vit-Copy1.pt", "vit-2.pt"])
+def test_two_files_of_weights_are_a_question(
+    copy: str, course: Course, file_assignment: Assignment, tmp_path: Path
+) -> None:
     """Is a person asked which of two different files counts, but not about two equal ones?"""
-    files = {"ada/vit.ipynb": small_notebook(), "ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+    files = {"ada/vit.ipynb": small_notebook(), "ada/vit.pt": b"first", f"ada/{copy}": b"second"}
     for _ in range(2):
         collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
-        assert files_next_to(course) == {"ada/vit.pt": b"first", "ada/vit (1).pt": b"second"}
+        assert files_next_to(course) == {"ada/vit.pt": b"first", f"ada/{copy}": b"second"}
         assert "2 files of weights" in course.read_submission("ada", file_assignment).questions[0]
-    decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), "vit (1).pt")
+    decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), copy)
     write_decision(course.root, NAME, "ada", Decision([], "", decision))
     decided = course.read_submission("ada", file_assignment)
     assert (decided.files, decided.questions) == ({"vit.pt": b"second"}, [])
-    collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {"ada/vit (1).pt": b"first"})])
+    collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {f"ada/{copy}": b"first"})])
     assert files_next_to(course) == {"ada/vit.pt": b"first"}
     assert course.read_submission("ada", file_assignment).questions == []

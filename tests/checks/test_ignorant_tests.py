@@ -135,12 +135,13 @@ def turns(seed: int) -> student_tests.CandidateOrder:
 
 
 def test_right_candidates_come_anywhere_among_the_wrong_ones() -> None:
-    """Does every candidate come, and have the first two right ones no place at which they come often?"""
+    """Does every candidate come, wrong ones first, and have the first two right ones no place at which they come often?"""
     places = []
     for seed in range(400):
         order = list(turns(seed))
         assert {name for name, is_right in order if not is_right} == set(WRONG)
         assert sorted(name for name, is_right in order if is_right) == sorted(RIGHT)
+        assert not any(is_right for _, is_right in order[:2])
         first, second, *_ = (place for place, (_, is_right) in enumerate(order) if is_right)
         places.append([first, len(order) - second])
     assert all(max(Counter(column).values()) < 40 for column in zip(*places, strict=True))

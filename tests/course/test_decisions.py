@@ -37,7 +37,7 @@ def test_ask_heeds_a_decision_about_this_submission_and_these_questions(
     assert result.state == state
 
 
-def test_settle_shows_the_questions_and_keeps_the_decision(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settle_shows_the_questions_and_keeps_the_decision(course: Course) -> None:
     """Does the command show the questions, change nothing without an answer, and settle them with one?"""
     course.save_result(asked())
     command = ["settle", "ada", NAME, "--course", str(course.root)]

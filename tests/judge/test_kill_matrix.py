@@ -76,6 +76,11 @@ def test_proof_fails_for_what_is_wrong(
     assert matrix.is_complete == (not wrong)
 
 
+def test_a_mutant_with_two_names_is_not_named() -> None:
+    """Does another mistake's name next to the right one count against the checks?"""
+    assert not Verdict("softmax", "M5", {"values": "M5", "extreme": "M8"}).named
+
+
 def test_a_mistake_in_an_exercise_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does a misspelt exercise stop the proof, instead of dropping its mistake?"""
     misspelt = Mistake("M8", variant(("softmax", "atention"), "shifted", "scores"))

@@ -168,7 +168,7 @@ def test_extension_in_the_status_is_listed(
 
 
 @pytest.mark.parametrize("eaten", ["1.26E+05", "1,26E+05", "1E+11"])
-def test_id_that_a_spreadsheet_has_shortened_is_refused(eaten: str, tmp_path: Path, assignment: Assignment) -> None:
+def test_id_that_a_spreadsheet_has_shortened_is_refused(eaten: str, tmp_path: Path) -> None:
     """Is an id refused with its line, in the roster and in a worksheet?"""
     course = Course(tmp_path / "course")
     write_roster(course, [{"id": "bea"}, {"id": eaten}])

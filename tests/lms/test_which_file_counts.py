@@ -31,7 +31,7 @@ def collected(course: Course, assignment: Assignment, tmp_path):
 )
 @pytest.mark.parametrize("other_too", [True, False])
 def test_a_notebook_in_the_folder_of_another_assignment_counts_if_it_is_the_only_one(
-    folder: str, other_too: bool, collected, course: Course, assignment: Assignment
+    folder: str, other_too: bool, collected, course: Course
 ) -> None:
     """Is the work collected from a wrong folder, unless there is a notebook where it belongs?"""
     other = {
@@ -74,6 +74,12 @@ def test_two_solved_ones_are_kept_and_asked_about(
     assert submitted(course) == {"ada": later}
     assert {path.read_bytes() for path in course.root.glob("earlier/ada/*/001/*.ipynb")} == {SOLVED, OTHER}
     assert course.read_submission("ada", assignment).questions == []
+
+
+def test_of_two_uploads_to_canvas_the_later_one_counts(collected, course: Course) -> None:
+    """Do the numbers of uploads decide, not how well a name fits?"""
+    collected({f"{CANVAS}_10_attention.ipynb": SOLVED, f"{CANVAS}_20_a.ipynb": OTHER})
+    assert submitted(course) == {"ada": OTHER}
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -1,4 +1,4 @@
-"""Can a student's variable break a visible test? Each of these names is assigned in every exercise notebook."""
+"""Can a student's variable break a visible test? Each name in an answer becomes a number, in every exercise notebook."""
 
 import builtins
 import contextlib

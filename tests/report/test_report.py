@@ -175,7 +175,7 @@ def test_what_was_not_written_is_told_from_what_was_graded(tmp_path: Path, assig
     compare_report(course, assignment, [outcome])
 
 
-def test_page_runs_nothing_of_a_student(soup: BeautifulSoup, page: Path) -> None:
+def test_page_runs_nothing_of_a_student(soup: BeautifulSoup) -> None:
     """Is our own script the only one, and is a name with a script shown as text?"""
     assert len(soup.find_all("script")) == 1
     assert "alert(1)" not in soup.script.text

@@ -48,9 +48,7 @@ def forms_of(name: str) -> dict[str, list[str]]:
 def classes_of(name: str) -> list[dict[str, str]]:
     """Draw classes in which no two students have the same form of an exercise."""
     forms, draw = forms_of(name), random.Random(0)
-    size = min((len(found) for found in forms.values() if len(found) >= 4), default=0)
-    if size == 0:
-        pytest.skip(f"{name} has no exercise with four right answers that are functions")
+    size = min(len(found) for found in forms.values() if len(found) >= 4)
     drawn = []
     for _ in range(CLASSES):
         order = [draw.sample(found, len(found)) for found in forms.values()]

@@ -413,7 +413,7 @@ def _bubblewrap(user: int | None, limits: Limits, parent: bool = False) -> list[
         command += _visible(GUEST / name, Path("/grader", name))
     for file in STAND_INS:
         command += _visible(file, Path("/grader", file.relative_to(ROOT)))
-    for folder in (ROOT / "autograder", ROOT / "solutions"):  # in Python's folder unless the install is editable
+    for folder in (ROOT / "autograder", ROOT / "solutions"):  # a clone may lie in Python's own folder
         if any(folder.is_relative_to(prefix) for prefix in ("/usr", sys.base_prefix, sys.prefix)):
             command += ["--tmpfs", str(folder)]
     if parent:

@@ -8,7 +8,7 @@ from autograder.sandbox.guest import wire
 MAX_QUESTION = 2**20  # bytes of one call of a candidate
 
 
-def answer(question: dict[str, Any], size: int, candidate: Callable[..., Any]) -> bytes:
+def reply(question: dict[str, Any], size: int, candidate: Callable[..., Any]) -> bytes:
     """Return a reply with the candidate's value, with gradients, or with an error's text.
 
     Args:

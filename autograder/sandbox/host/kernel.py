@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from autograder.sandbox.guest import wire
 from autograder.sandbox.host.bubblewrap import start_kernel
-from autograder.sandbox.host.candidate import answer
+from autograder.sandbox.host.candidate import reply
 from autograder.sandbox.host.limits import Limits
 from autograder.sandbox.host.outputs import outputs_in
 
@@ -161,7 +161,7 @@ class Kernel:
             message = _read(received) or {}
             self._raise_if_ended(message)
             if "question" in message and candidate is not None:
-                self._send(answer(message, len(received), candidate))
+                self._send(reply(message, len(received), candidate))
             elif message.get("id") == content["id"]:
                 if watch.end() > QUICK:
                     self.raise_if_lost()  # checks the kernel, as after a cell
