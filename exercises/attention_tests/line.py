@@ -1,4 +1,4 @@
-"""Name the line of a wrong answer: the first line that, given a right value, makes the result right.
+"""Name the line of a wrong answer: mostly the first line that, given a right value, makes the result right.
 
 The right values are those that right answers compute. The search runs next to the student's code, and decides no points.
 """
@@ -74,8 +74,7 @@ def find_line(written, ask, read, names, case, left_alone=()):
         return None
     right = {name: np.asarray(each, float) for name, each in expected.get("arrays", {}).items()}
     cause = (watch.error or "").partition("\n")[0]
-    own_error = "error" in got and cause and cause in got["text"]
-    raised = _found("raised", watch.raised) if own_error else None
+    raised = _found("raised", watch.raised) if "error" in got and cause and cause in got["text"] else None
     if not right:
         return raised
     ends = [each for each in watch.changes if not each.name and not each.caller]
@@ -150,7 +149,7 @@ class Search:
     def _cause(self, change):
         """Return the change that caused a repaired one: what another function returned, or else the change itself.
 
-        None if an earlier array that nobody knows has an effect on it, but on no array that is known to be right.
+        None if that function computed unknown values, or if an earlier unknown array has an effect on it and on no known one.
         """
         arrays = [each for each in self.changes if each.value is not None and each.value.ndim and each.value.any()]
         right = [each for each in arrays if each.name and each is not change and self.known.has_value(each.value)]
@@ -158,7 +157,7 @@ class Search:
         if change.filled is not None:  # only the new numbers of a filled array count
             last.pop((change.name, change.call), None)
         for each in (each for each in last.values() if not self.known.has_value(each.value)):
-            others = self.run([(each, (each.value == 0) * 1.0)])[0].changes
+            others = self.run([(each, (each.value == 0) * 1.0)])[0].changes  # other numbers show its effect
             after = {one.key: one.value for one in others if one.value is not None}
             if [one for one in (change, *right) if not _near(after.get(one.key, one.value), one.value)] == [change]:
                 return None
@@ -288,7 +287,7 @@ def _checked(how, line, function, name, value, right):
     fits = fits and all(each is None or (type(each) is np.ndarray and each.dtype == float) for each in (value, right))
     if not fits or not all(type(text) is str and text.isascii() and text.isprintable() for text in (function, name)):
         raise ValueError("not what find_line returns")
-    return {"how": how, "line": line, "function": function[:80], "name": name[:80], "value": value, "right": right}
+    return dict(how=how, line=line, function=function[:80], name=name[:80], value=value, right=right)
 
 
 def _sentence(how, line, function, name, value, right):

@@ -18,12 +18,12 @@ class Change:
     """What a line did: a variable got another value, or a function returned a value.
 
     Attributes:
-        moment, key: The number of lines that had begun when this one ended; the same with the name.
-        call, caller: The call of the function and the call that called it, as numbers; the caller 0 is our code.
+        moment, key: How many lines and returns had come when this one ended; the same with the name.
+        call, caller: The call of the function and the one that called it, as numbers; 0 is our code.
         place: The code of the function, and the number of the line.
         name: The variable, or an attribute such as "self.scale"; "" for a returned value.
         value, identity: The value as an array of floats, or None if it has no such form; the number of the object.
-        items: The items of a returned value, in the same form.
+        items: The items of a tuple or dict, or else the value itself, in the same form.
         filled: Where the line changed the numbers of an array that the variable already held; None if it did not.
         is_half: Whether the numbers of an array, a tensor or a layer have 16 bits.
     """
@@ -154,7 +154,7 @@ def _put(owner, value, change, right):
 
 
 def _like(old, right):
-    """Return a right value, an array of floats, as an object of the kind that it replaces."""
+    """Return a right value, an array of floats, as an object of the kind that it replaces, if there is one for its shape."""
     kind = type(old)
     if hasattr(kind, "detach"):
         torch = sys.modules["torch"]
