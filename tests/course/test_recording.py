@@ -51,6 +51,18 @@ def write_plugin(course: Course, text: str = PLUGIN) -> None:
     sys.modules.pop("hourly_penalty", None)
 
 
+def test_gradebook_holds_the_names_of_the_roster(tmp_path: Path, assignment: Assignment) -> None:
+    """Does each name arrive as it is written, and does a corrected one replace it?"""
+    for last in ("Doe, Jr", "O'Brien"):
+        write_atomically(
+            tmp_path / "roster.csv", f'id,first_name,last_name,email\nada,名前,"{last}",a@b.org\nbea,-1,,\n'
+        )
+        Course(tmp_path).prepare(assignment)
+        with contextlib.closing(sqlite3.connect(tmp_path / "gradebook.db")) as database:
+            rows = database.execute("select id, first_name, last_name, email from student order by id").fetchall()
+        assert rows == [("ada", "名前", last, "a@b.org"), ("bea", "-1", None, None)]
+
+
 @pytest.mark.deep
 def test_gradebook_is_made_as_nbgrader_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are tables, their version and the course as nbgrader makes them, from no file and from an empty one?"""
