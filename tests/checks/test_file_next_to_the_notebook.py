@@ -230,9 +230,7 @@ def test_weights_of_another_name_are_taken(name: str, course: Course, file_assig
 
 
 @pytest.mark.parametrize("copy", ["vit (1).pt", "Copy of vit.pt", "vit-Copy1.pt", "vit-2.pt"])
-def test_two_files_of_weights_are_a_question(
-    copy: str, course: Course, file_assignment: Assignment, tmp_path: Path
-) -> None:
+def test_two_files_are_a_question(copy: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
     """Is a person asked which of two different files counts, but not about two equal ones?"""
     files = {"ada/vit.ipynb": small_notebook(), "ada/vit.pt": b"first", f"ada/{copy}": b"second"}
     for _ in range(2):
