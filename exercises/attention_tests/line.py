@@ -73,8 +73,8 @@ def find_line(written, ask, read, names, case, left_alone=()):
     if not text:
         return None
     right = {name: np.asarray(each, float) for name, each in expected.get("arrays", {}).items()}
-    cause = (watch.error or "").partition("\n")[0]
-    raised = _found("raised", watch.raised) if "error" in got and cause and cause in got["text"] else None
+    own_error = "error" in got and watch.raised and (watch.error in got["text"] if watch.error else not got["text"])
+    raised = _found("raised", watch.raised) if own_error else None
     if not right:
         return raised
     ends = [each for each in watch.changes if not each.name and not each.caller]

@@ -47,7 +47,7 @@ class Watch:
 
     Attributes:
         changes: What was followed, in order.
-        error, raised: The text of the last error, which may have been caught, and its place; None if there was none.
+        error, raised: The last error, which may have been caught, in the end its first line; its place. None if there was none.
         misused: The number of the call in which it arose, and the variable that was called or whose attribute was read.
     """
 
@@ -64,7 +64,7 @@ class Watch:
     def __exit__(self, *_error):
         sys.settrace(self.before)
         self.calls.clear()
-        self.error = None if self.error is None else str(self.error)  # which keeps no frame, with all its values, alive
+        self.error = str(self.error).partition("\n")[0] if self.raised else None  # keeps no frame alive
 
     def follows(self, frame):
         """Whether the code of a frame is followed."""
