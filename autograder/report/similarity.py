@@ -27,7 +27,7 @@ LINE, CODE = 300, 40_000  # most compared characters of a line and of a student;
 CUT = f"# [Cut here: the first {CODE:,} characters are compared.]"
 SHOWN = 100  # pairs that are shown side by side; the others are only named
 NOISE = 25  # shortest common part that counts, in characters without names and spaces
-THRESHOLD = 0.7  # share of the shorter code: 560 pairs of independent right answers had 0.6 at most
+THRESHOLD = 0.7  # share of the shorter code: 480 pairs of independent right answers had 0.6 at most
 LEAST = 150  # fewest characters in common, because short answers are all similar
 RARE = 2  # a mistake is unusual if at most this many students made it
 
