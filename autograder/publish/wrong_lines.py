@@ -6,8 +6,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -29,55 +28,7 @@ SEED = 0  # seed of the hidden tests' inputs
 LEAST, MOST = 6, 20  # fewest and most lines of a riddle
 SHOWN = 5  # a map is a table of numbers, drawn in colours; it has at most this many rows and columns
 KEPT = ROOT / "_build" / "wrong_lines"  # finished riddles, by the content of their sources
-
-
-@dataclass(frozen=True)
-class Riddle:
-    """Code with one wrong line.
-
-    Attributes:
-        name: The exercise and the variant of the mistake: "attention M6/2".
-        part: The assignment's number.
-        exercise: The exercise that the code answers.
-        about: What the answer should do.
-        mistake: The mistake in the code.
-        title: The mistake's title.
-        code: The lines.
-        wrong: The place of the wrong line among them, from 0.
-        right: The line that should be there; empty if there should be none.
-        tests: The hidden tests that catch the mistake.
-        silent: The hidden tests that do not catch it.
-        visible: Whether the visible test catches it.
-        shows: How the mistake shows: the right and the wrong values of the weights or of another result.
-    """
-
-    name: str
-    part: int
-    exercise: str
-    about: str
-    mistake: str
-    title: str
-    code: list[str]
-    wrong: int
-    right: str
-    tests: list[str]
-    silent: list[str]
-    visible: bool
-    shows: dict[str, Any]
-
-    @property
-    def level(self) -> str:
-        """The difficulty: easy if all tests catch the mistake, medium if at least half of them do, else hard."""
-        caught = len(self.tests) + self.visible
-        all_tests = len(self.tests) + len(self.silent) + 1
-        return "easy" if caught == all_tests else "medium" if 2 * caught >= all_tests else "hard"
-
-
-def riddles(parts: Collection[int] = PARTS) -> list[Riddle]:
-    """Return the riddles of some parts; make them unless a process has already made them from the same files."""
-    digest = digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__, str([*parts]))
-    made = made_once(KEPT / f"{digest}.json", lambda: [asdict(riddle) for riddle in make_riddles(parts)])
-    return [Riddle(**fields) for fields in made]
+Riddle = dict[str, Any]  # code with one wrong line, as `_riddle` makes it
 
 
 def files_of_riddles() -> set[Path]:
@@ -86,26 +37,32 @@ def files_of_riddles() -> set[Path]:
     return imported_files("autograder.publish.wrong_lines", *checks)
 
 
-def as_element(some: Iterable[Riddle]) -> str:
+def as_element(some: list[Riddle]) -> str:
     """Return the element of a page that holds riddles, for `book/_static/widget_wrong_lines.js`."""
-    data = json.dumps([asdict(riddle) | {"level": riddle.level} for riddle in some], ensure_ascii=False)
-    return f'<script type="application/json" id="wrong-lines">{data}</script>'
+    return f'<script type="application/json" id="wrong-lines">{json.dumps(some, ensure_ascii=False)}</script>'
 
 
-def make_riddles(parts: Collection[int] = PARTS) -> Iterator[Riddle]:
+def riddles(parts: Collection[int] = PARTS) -> list[Riddle]:
+    """Return the riddles of some parts; make them unless a process has already made them from the same files."""
+    digest = digest_of(files_of_riddles(), sys.version, np.__version__, torch.__version__, str([*parts]))
+    return made_once(KEPT / f"{digest}.json", lambda: make_riddles(parts))
+
+
+def make_riddles(parts: Collection[int]) -> list[Riddle]:
     """Make a riddle for each mistake in each function of some parts, if a variant changes or adds one line and a map shows it."""
+    made: dict[tuple[int, str, str], Riddle] = {}  # one for each part, mistake, and function that has it
     with seeded(SEED), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mistake may divide by 0
         for part in parts:
-            checks, made = checks_of(PARTS[part]), set[tuple[str, str]]()
+            checks = checks_of(PARTS[part])
             for exercise in checks.EXERCISES.values():
                 for name, variant in variants_of(exercise.name, exercise.known).items():
                     pieces = one_wrong_line(Path(exercise.answers.__file__), exercise.name, variant)
-                    if pieces is None or (mistake_of(name), pieces[0]) in made:
+                    if pieces is None or (key := (part, mistake_of(name), pieces[0])) in made:
                         continue
                     if riddle := _riddle(part, exercise, name, *pieces[1:]):
-                        made.add((mistake_of(name), pieces[0]))
-                        yield riddle
+                        made[key] = riddle
+    return list(made.values())
 
 
 def one_wrong_line(path: Path, exercise: str, variant: Variant) -> tuple[str, list[str], int, str] | None:
@@ -151,22 +108,24 @@ def _riddle(part: int, exercise: Exercise, name: str, code: list[str], wrong: in
     shows = _clearest_maps([each for failing in (visible, *hidden.values()) for each in failing])
     if shows is None:
         return None
-    answer = getattr(exercise.answers, exercise.name)
-    return Riddle(
-        name=f"{exercise.name} {name}",
-        part=part,
-        exercise=exercise.name,
-        about=answer.__doc__.splitlines()[0],
-        mistake=mistake_of(name),
-        title=catalogue.TITLES[mistake_of(name)],
-        code=code,
-        wrong=wrong,
-        right=right,
-        tests=[stage for stage, failing in hidden.items() if failing],
-        silent=[stage for stage, failing in hidden.items() if not failing],
-        visible=bool(visible),
-        shows=shows,
-    )
+    tests = [stage for stage, failing in hidden.items() if failing]
+    caught, all_tests = len(tests) + bool(visible), len(hidden) + 1
+    return {
+        "name": f"{exercise.name} {name}",  # exercise and variant of the mistake: "attention M6/2"
+        "part": part,
+        "exercise": exercise.name,
+        "about": getattr(exercise.answers, exercise.name).__doc__.splitlines()[0],
+        "mistake": mistake_of(name),
+        "title": catalogue.TITLES[mistake_of(name)],
+        "level": "easy" if caught == all_tests else "medium" if 2 * caught >= all_tests else "hard",
+        "code": code,  # its lines
+        "wrong": wrong,  # place of the wrong line among them, from 0
+        "right": right,  # the line that should be there; empty if there should be none
+        "tests": tests,  # the hidden tests that catch the mistake
+        "silent": [stage for stage, failing in hidden.items() if not failing],
+        "visible": bool(visible),  # whether the visible test catches it
+        "shows": shows,  # the right and the wrong values of the weights or of another result
+    }
 
 
 def _failing_cases(exercise: Exercise, function: Function, cases: list[dict[str, Any]]) -> list[tuple[dict, dict]]:
