@@ -48,7 +48,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if tall else matrices  # (..., few, many)
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(5):
+    for _ in range(5):  # as in the source
         gram = x @ x.transpose(-2, -1)  # (..., few, few)
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
     return x.transpose(-2, -1) if tall else x

@@ -7,10 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-CLOSE = {
-    "rel_tol": 0.05,
-    "abs_tol": 1e-6,
-}  # another processor rounds differently; whole numbers, such as points, are equal
+CLOSE = {"rel_tol": 0.05, "abs_tol": 1e-6}  # for decimals, which another processor rounds differently
 
 
 def recorded(name: str) -> list[str]:
@@ -29,10 +26,13 @@ def differences(before: list[str], now: list[str]) -> list[str]:
         near = () if line in exact else known.get(NUMBER.sub("#", line), ())
         return next((old for old in near if _is_close(old, line)), line)
 
-    shown = list(map(as_recorded, now))
-    return [
-        line for line in difflib.unified_diff(before, shown, "recorded", "now", lineterm="", n=0) if line[0] in "+-"
-    ]
+    return changed(before, list(map(as_recorded, now)))
+
+
+def changed(before: list[str], now: list[str]) -> list[str]:
+    """Return the lines that differ, with their signs as in `diff`."""
+    lines = difflib.unified_diff(before, now, "recorded", "now", lineterm="", n=0)
+    return [line for line in lines if line[0] in "+-"]
 
 
 def _is_close(one: str, other: str) -> bool:

@@ -4,11 +4,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from difflib import unified_diff
 from functools import cache
 from pathlib import Path
 
-from golden.differences import recorded
+from golden.differences import changed, recorded
 
 RECORD = "RECORD_SAID"  # the environment's variable with the file to write into; without it, what is said is compared
 FOLDER = re.compile(r"[^\s'\"]*/pytest-of-[^/]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\"]+")  # a test's own folder
@@ -27,8 +26,7 @@ def said(texts: Iterable[str]) -> None:
             file.writelines(f"{line}\n" for line in now)
         return
     before = of_calls().get(f"{test} {calls[test]}", [])
-    shown = [line for line in unified_diff(before, now, "recorded", "now", lineterm="", n=0) if line[0] in "+-"]
-    assert before == now, f"{shown}\nIf this is wanted: tests/golden/record.py said"
+    assert before == now, f"{changed(before, now)}\nIf this is wanted: tests/golden/record.py said"
 
 
 def _plain(text: str) -> str:

@@ -69,6 +69,8 @@ def test_difference_is_noticed() -> None:
     """Does a changed word, a lost line or a number that differs by more than rounding show, and rounding not?"""
     before = ["a | off by up to 0.358", "b | 3 of 9"]
     assert differences(before, ["a | off by up to 0.359", "b | 3 of 9"]) == []
+    numbered = [f"{n / 10} | 3_encoder | copy" for n in range(90, 110)]
+    assert differences(numbered, numbered) == []
     assert differences(["ada | 19 of 40"], ["ada | 20 of 40"])[2:] == ["-ada | 19 of 40", "+ada | 20 of 40"]
     assert differences(before, before[:1]) == ["--- recorded", "+++ now", "-b | 3 of 9"]
     assert differences(before, ["a | off by up to 0.5", "b | 3 of 9"])[2:] == [
