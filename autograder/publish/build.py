@@ -6,7 +6,6 @@ The result has the same bytes on every processor, so that `autograder build --ch
 import ast
 import contextlib
 import hashlib
-import inspect
 import io
 import logging
 import re
@@ -119,16 +118,10 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
     return own + _tests_of(name, test, stem, {})
 
 
-def _exercises_of(stem: str) -> dict[str, Any]:
-    from autograder.judge.exercise import exercises_of  # imports PyTorch, which takes seconds
-
-    return exercises_of(stem)
-
-
 def _file_of_given(answers: Path, name: str) -> Path:
     """Return the file with code that a notebook gives to students: that of the answers, or one of the visible tests."""
-    given = [each.given[name] for each in _exercises_of(answers.stem).values() if name in each.given]
-    return Path(inspect.getfile(given[0])) if given else answers
+    tests, defines = sorted((ROOT / "exercises/attention_tests").glob("*.py")), rf"(?m)^(def|class) {name}\b"
+    return next((file for file in (answers, *tests) if re.search(defines, file.read_text(encoding="utf-8"))), answers)
 
 
 def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None) -> nbformat.NotebookNode:
@@ -209,7 +202,9 @@ def exercise_cell(answers: Path, name: str) -> str:
 
 def program_cell(stem: str, name: str, broken: bool) -> str:
     """Return the source of a program that students fix: the correct program, or the one with the fault."""
-    exercise = _exercises_of(stem)[name]
+    from autograder.judge.exercise import exercises_of  # imports PyTorch, which takes seconds
+
+    exercise = exercises_of(stem)[name]
     changes = variants_of(name, exercise.known)[exercise.fault].changes if broken else ()
     text = changed_text(Path(exercise.answers.__file__), name, changes)
     definition = next(node for node in ast.parse(text).body if getattr(node, "name", "") == name)
@@ -256,7 +251,7 @@ def load_notebooks(name: str) -> tuple[str, nbformat.NotebookNode, nbformat.Note
         ValueError: there is no such assignment.
     """
     source = sources_of(name)[name]
-    if exercise_of(source) not in stale():
+    if not stale(ROOT, exercise_of(source)):
         release = nbformat.read(ROOT / exercise_of(source), 4)
         setup = next(cell.source for cell in release.cells if cell.id == "setup")
         return source.stem, instructor_notebook(source, setup), release

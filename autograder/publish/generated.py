@@ -44,29 +44,34 @@ def frozen_of(source: Path) -> Path:
     return Path("exercises/attention_tests") / f"{source.stem}.json"
 
 
-def sources_of_all(root: Path = ROOT) -> dict[Path, set[Path]]:
-    """Return the source files of each generated file, by its path relative to the root.
+def generated(root: Path = ROOT) -> list[Path]:
+    """Return the paths of the generated files, relative to the root."""
+    return [MISTAKES, *(path for source in sources(root) for path in (frozen_of(source), exercise_of(source)))]
+
+
+def _sources_of(path: Path, root: Path) -> set[Path]:
+    """Return the source files of a generated file.
 
     Files in sandbox/ do not count, because they run only when students' code is judged. A notebook depends on the
     whole package of visible tests, because it names its digest.
     """
     sandbox = set(root.glob("autograder/sandbox/**/*.py"))
     checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
-    evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
-    modules = ("autograder.publish.mistakes_page", *checks.values(), *evidence)
-    made = {MISTAKES: imported_files(*modules, root=root) - sandbox}
-    package = {path for path in root.glob("exercises/attention_tests/*") if path.suffix in (".py", ".json")}
-    for source, module in checks.items():
-        own = {source, root / "_config.yml"}
-        made[frozen_of(source)] = own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
-        own |= package | {root / "solutions" / name for name in (source.name, "written.md")}
-        made[exercise_of(source)] = own | imported_files("autograder.publish.build", module, root=root) - sandbox
-    return made
+    if path == MISTAKES:
+        evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
+        return imported_files("autograder.publish.mistakes_page", *checks.values(), *evidence, root=root) - sandbox
+    source, module = next(each for each in checks.items() if path in (frozen_of(each[0]), exercise_of(each[0])))
+    own = {source, root / "_config.yml"}
+    if path == frozen_of(source):
+        return own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
+    own |= {path for path in root.glob("exercises/attention_tests/*") if path.suffix in (".py", ".json")}
+    own |= {root / "solutions" / name for name in (source.name, "written.md")}
+    return own | imported_files("autograder.publish.build", module, root=root) - sandbox
 
 
-def stale(root: Path = ROOT) -> list[Path]:
-    """Return the generated files that are missing, were edited, or whose sources changed since they were made."""
-    kept, digests = _kept(root), source_digests(root)
+def stale(root: Path = ROOT, *only: Path) -> list[Path]:
+    """Return the generated files, or the named ones, that are missing, edited, or older than a change of their sources."""
+    kept, digests = _kept(root), source_digests(root, *only)
     return [path for path in digests if kept.get(path.as_posix()) != _entry(path, digests[path], root)]
 
 
@@ -77,12 +82,14 @@ def _kept(root: Path) -> dict[str, dict[str, str]]:
         return {}
 
 
-def source_digests(root: Path = ROOT) -> dict[Path, str]:
-    """Return one digest of the source files of each generated file."""
+def source_digests(root: Path = ROOT, *only: Path) -> dict[Path, str]:
+    """Return one digest of the source files of each generated file, or of each named one."""
     text = (root / "requirements.txt").read_text(encoding="utf-8")
     versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
-    made = sources_of_all(root).items()
-    return {path: digest_of(files, *versions, *_words_of(path), root=root) for path, files in made}
+    return {
+        path: digest_of(_sources_of(path, root), *versions, *_words_of(path), root=root)
+        for path in only or generated(root)
+    }
 
 
 def write_manifest(digests: dict[Path, str], root: Path = ROOT) -> None:
