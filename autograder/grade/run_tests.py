@@ -9,6 +9,7 @@ import ast
 import builtins
 import contextlib
 import io
+import math
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -87,13 +88,15 @@ class Runner:
         return self._test_in_clean_run(cell) or (outputs, error)
 
     def _test_in_clean_run(self, cell: NotebookNode) -> Tested | None:
-        """Run a test without the effects of the student's own cells; None if there are none, or if it fails as well."""
+        """Run a test without the effects of the student's own cells; None if there are none, or if a written answer fails."""
         suspects = [each for each in self.student.met if each.own]
         if self.tested in self.wrong or self.student.budget.is_late() or not suspects:
             return None
         if self.clean_run is None:
             self.clean_run = _CleanRun(self)
         outputs, error = self.clean_run.test(cell)
+        if str(error).endswith(UNWRITTEN):
+            return outputs, error
         if error is not None:
             self.wrong.add(self.tested)
             return None
@@ -131,10 +134,10 @@ class _CleanRun:
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error."""
         chosen = [self.student.chosen[name] for name in self.runner.tested if name in self.student.chosen]
-        self._run_up_to(max(chosen, default=len(self.student.met)))
+        self._run_up_to(max(chosen, default=math.inf))
         return run_test(cell, self.namespace, self.session)
 
-    def _run_up_to(self, number: int) -> None:
+    def _run_up_to(self, number: float) -> None:
         """Run the cells up to a number that have not run yet."""
         for each in self.student.met[self.done :]:
             if each.number > number:

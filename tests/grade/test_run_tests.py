@@ -59,6 +59,17 @@ def test_wrong_answer_gains_nothing() -> None:
     assert (done.state, done.why) == ("graded", "")
 
 
+def test_unwritten_answer_is_no_question_if_its_cell_is_lost() -> None:
+    """If every later cell loses the kernel, do right answers get their points, and is the one that is missing known?"""
+    assignment = assignment_of("1_attention")
+    notebook = fill_in(assignment.release, assignment.instructor)  # without the bonus
+    ends = "import os\nget_ipython().events.register('pre_run_cell', lambda *_: os._exit(0))"
+    notebook.cells.insert(2, nbformat.v4.new_code_cell(ends))
+    done = execute(repaired(notebook, assignment).notebook, SEED)
+    failed = {check.message.split(": ")[1] for check in done.checks if not check.passed}
+    assert (failed, done.questions) == ({"not written yet."}, [])
+
+
 @pytest.mark.parametrize(
     "own",
     [
