@@ -21,7 +21,7 @@ from autograder.imports import ROOT
 
 ASSIGNMENT = "1_attention"
 SIGN_IN = "<!DOCTYPE html><title>Sign in to continue</title>"  # a page instead of a notebook
-# solutions.training.recipe.train gave them with Settings(epochs=4) on load_digits(); each number has 16 bits.
+# solutions.training.train.train gave them with Settings(epochs=4) on load_digits(); each number has 16 bits.
 OWN_WEIGHTS = ROOT / "tests" / "own_vit.pt"
 
 

@@ -1,6 +1,6 @@
 """Train the Vision Transformer and the decoder: the recipe, the data, and the recorded experiments.
 
-recipe.py         the training loop, and the command: `python -m solutions.training.recipe`
+train.py          the training loop, and the command: `python -m solutions.training.train`
 settings.py       what a run may vary
 fast_vit.py       the same model, computed with less work
 record.py         the record of a run

@@ -1,6 +1,6 @@
 """Classify images with a trained model: `python -m solutions.training.classify photo.jpg --record run.json`.
 
-`solutions.training.recipe --record` writes the record, which describes the model and its images.
+`solutions.training.train --record` writes the record, which describes the model and its images.
 """
 
 import json
@@ -26,7 +26,7 @@ def load_run(record: Path, weights: Path) -> tuple[nn.Module, dict]:
         run = json.loads(record.read_text(encoding="utf-8"))[0]
         settings, images = Settings(**run["settings"]), dict(run["images"])
     except (OSError, ValueError, TypeError, KeyError, IndexError):
-        raise ValueError(f"{record} is no record of a run: write one with solutions.training.recipe --record") from None
+        raise ValueError(f"{record} is no record of a run: write one with solutions.training.train --record") from None
     nothing = Split(torch.empty(0, *images["shape"]), torch.empty(0), len(images["classes"]))
     model = make_model(settings, nothing)
     try:
@@ -52,7 +52,7 @@ def classify(model: nn.Module, images: dict, path: Path) -> Tensor:
 
 def main(
     files: Annotated[list[Path], typer.Argument(help="Images.")],
-    record: Annotated[Path, typer.Option(help="The run's record, written by solutions.training.recipe.")],
+    record: Annotated[Path, typer.Option(help="The run's record, written by solutions.training.train.")],
     weights: Annotated[Path, typer.Option(help="The trained parameters.")] = Path("vit.pt"),
 ) -> None:
     """Classify images with a trained model."""

@@ -23,10 +23,10 @@ from solutions.training.checkpoints import check_can_be_written
 from solutions.training.data import MEAN, STD, draw, load_images, some_classes
 from solutions.training.plain_recipe import compare
 from solutions.training.plans import Plan, Run
-from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import Record, choose_device, place_of, read_records, write_json, write_record
 from solutions.training.settings import Settings
 from solutions.training.text import load_text
+from solutions.training.train import loss_and_accuracy, train
 from solutions.training.wrong_digits import confusion, write_mistakes
 
 FIVE = ["airplane", "automobile", "cat", "dog", "ship"]  # classes of CIFAR-10; of other photographs, the first five

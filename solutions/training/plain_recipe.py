@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from solutions.training.data import MEAN, STD, Data, Split
 from solutions.training.plans import SHORT
-from solutions.training.recipe import train
 from solutions.training.record import Epoch, Record, place_of, write_record
+from solutions.training.train import train
 from solutions.vit import ViT, evaluate
 
 GOAL = 0.98  # share of right test images at which the clock stops

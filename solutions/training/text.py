@@ -1,6 +1,6 @@
 """Texts as data of the recipe, and writing with a trained decoder: `python -m solutions.training.text --help`.
 
-`python -m solutions.training.recipe --data FILE.txt --record run.json --weights writer.pt` trains the decoder.
+`python -m solutions.training.train --data FILE.txt --record run.json --weights writer.pt` trains the decoder.
 """
 
 import hashlib

@@ -11,7 +11,7 @@ from PIL import Image
 from test_training import call
 
 from solutions.training import classify
-from solutions.training import recipe as training
+from solutions.training import train as training
 from solutions.training.data import load_folder, load_images, read_image
 from solutions.training.settings import Settings
 

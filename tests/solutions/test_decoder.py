@@ -14,12 +14,12 @@ from torch import nn
 from autograder.imports import ROOT
 from solutions.decoder import Decoder, write
 from solutions.encoder import Encoder
-from solutions.training import recipe, text
+from solutions.training import text
 from solutions.training.architectures import count_parameters
 from solutions.training.classify import load_run
-from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.settings import Settings
 from solutions.training.text import load_text
+from solutions.training.train import loss_and_accuracy, main, train
 
 RECORDS = ROOT / "book" / "records"
 
@@ -116,7 +116,7 @@ def test_command_trains_on_a_file_and_writes(story: Path, tmp_path: Path) -> Non
     record, weights = tmp_path / "run.json", tmp_path / "writer.pt"
     files = ["--record", record, "--weights", weights]
     options = ["--data", story, "--context", 10, "--epochs", 1, "--test", "--device", "cpu"]
-    trained = call(recipe.main, *options, *files)
+    trained = call(main, *options, *files)
     assert trained.exit_code == 0 and "bits per character" in trained.output
     (run,) = json.loads(record.read_text())
     assert run["test_loss"] and hashlib.sha256(story.read_bytes()).hexdigest() in run["data"]

@@ -23,9 +23,9 @@ from solutions.training.architectures import WRONG, compare_attentions, count_pa
 from solutions.training.data import MEAN, STD, Data, Split, draw, some_classes
 from solutions.training.experiments import execute
 from solutions.training.plans import Run
-from solutions.training.recipe import loss_and_accuracy, train
 from solutions.training.record import read_records, write_record
 from solutions.training.settings import Settings
+from solutions.training.train import loss_and_accuracy, train
 from solutions.vit import ViT
 
 CPU = torch.device("cpu")

@@ -18,12 +18,12 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner, Result
 
-from solutions.training import recipe as training
+from solutions.training import train as training
 from solutions.training.data import Data, Split, load_digits, normalise
 from solutions.training.fast_vit import scores_of
 from solutions.training.optimizers import Muon, make_optimizers
-from solutions.training.recipe import augment, train
 from solutions.training.settings import Settings
+from solutions.training.train import augment, train
 from solutions.vit import ViT, evaluate
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}  # float32, six blocks deep, sums in another order

@@ -1,4 +1,4 @@
-"""Train the Vision Transformer, from the data to the weights: `python -m solutions.training.recipe --help`.
+"""Train the Vision Transformer, from the data to the weights: `python -m solutions.training.train --help`.
 
 The loop comes first, then what it calls, then the command.
 """
