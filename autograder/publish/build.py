@@ -120,8 +120,9 @@ def _cells_of_program(cell: nbformat.NotebookNode, stem: str) -> list[nbformat.N
 
 def _file_of_given(answers: Path, name: str) -> Path:
     """Return the file with code that a notebook gives to students: that of the answers, or one of the visible tests."""
-    tests, defines = sorted((ROOT / "exercises/attention_tests").glob("*.py")), rf"(?m)^(def|class) {name}\b"
-    return next((file for file in (answers, *tests) if re.search(defines, file.read_text(encoding="utf-8"))), answers)
+    tests = sorted((ROOT / "exercises/attention_tests").glob("*.py"))
+    definition = re.compile(rf"^(def|class) {name}\b", re.M)
+    return next((file for file in (answers, *tests) if definition.search(file.read_text(encoding="utf-8"))), answers)
 
 
 def _fill(cell: nbformat.NotebookNode, index: int, answers: Path, setup: str | None) -> nbformat.NotebookNode:

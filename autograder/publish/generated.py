@@ -49,22 +49,21 @@ def generated(root: Path = ROOT) -> list[Path]:
     return [MISTAKES, *(path for source in sources(root) for path in (frozen_of(source), exercise_of(source)))]
 
 
-def _sources_of(path: Path, root: Path) -> set[Path]:
+def _made_from(path: Path, root: Path) -> set[Path]:
     """Return the source files of a generated file.
 
     Files in sandbox/ do not count, because they run only when students' code is judged. A notebook depends on the
     whole package of visible tests, because it names its digest.
     """
-    sandbox = set(root.glob("autograder/sandbox/**/*.py"))
-    checks = {source: f"autograder.checks.{source.stem}.exercises" for source in sources(root)}
+    sandbox, of_all = set(root.glob("autograder/sandbox/**/*.py")), sources(root)
     if path == MISTAKES:
-        evidence = [f"autograder.checks.{source.stem}.right_answers" for source in checks]
-        return imported_files("autograder.publish.mistakes_page", *checks.values(), *evidence, root=root) - sandbox
-    source, module = next(each for each in checks.items() if path in (frozen_of(each[0]), exercise_of(each[0])))
+        parts = [f"autograder.checks.{each.stem}.{part}" for each in of_all for part in ("exercises", "right_answers")]
+        return imported_files("autograder.publish.mistakes_page", *parts, root=root) - sandbox
+    source, module = next(each for each in of_all if each.stem == path.stem), f"autograder.checks.{path.stem}.exercises"
     own = {source, root / "_config.yml"}
     if path == frozen_of(source):
         return own | imported_files("autograder.publish.visible_tests", module, root=root) - sandbox
-    own |= {path for path in root.glob("exercises/attention_tests/*") if path.suffix in (".py", ".json")}
+    own |= {file for file in root.glob("exercises/attention_tests/*") if file.suffix in (".py", ".json")}
     own |= {root / "solutions" / name for name in (source.name, "written.md")}
     return own | imported_files("autograder.publish.build", module, root=root) - sandbox
 
@@ -87,7 +86,7 @@ def source_digests(root: Path = ROOT, *only: Path) -> dict[Path, str]:
     text = (root / "requirements.txt").read_text(encoding="utf-8")
     versions = [line for line in text.splitlines() if re.match(rf"({'|'.join(MAKERS)})==", line)]
     return {
-        path: digest_of(_sources_of(path, root), *versions, *_words_of(path), root=root)
+        path: digest_of(_made_from(path, root), *versions, *_words_of(path), root=root)
         for path in only or generated(root)
     }
 
