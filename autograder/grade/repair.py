@@ -135,7 +135,7 @@ class _Work:
         split: list[Cell] = []
         for cell in cells:
             inside = [text for text in long if text in cell.source]
-            if not inside or _key(cell.source) in self.known:
+            if not inside or _key(cell.source) in self.known or (cell.kind == "code" and parsed(cell.source)):
                 split.append(cell)
                 continue
             pattern = "|".join(map(re.escape, sorted(inside, key=len, reverse=True)))
@@ -297,7 +297,8 @@ class _Work:
 
 def _key(text: str) -> str:
     """Return a text without what may differ in a released cell that nobody changed."""
-    return NO_MATTER.sub("", text.strip())
+    text = text.strip()
+    return NO_MATTER.sub("", text) or text
 
 
 def _added_lines(source: str, released: str) -> str:

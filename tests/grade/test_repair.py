@@ -93,6 +93,15 @@ def test_repair_keeps_every_answer(
     assert words in "\n".join(repaired.receipt)
 
 
+def test_repair_takes_every_answer_as_it_is_written(assignment: Assignment, perfect: NotebookNode) -> None:
+    """Is a text without ASCII letters an answer, and does code that quotes a text of the notebook stay in one piece?"""
+    words, question = "这一行表示动词看向名词，因为点积最大。", perfect.cells[place(perfect, "text_34")].source
+    answer(perfect, "softmax").source = code = f'"""\n{question}\n"""\n{answer(perfect, "softmax").source}'
+    perfect.cells[place(perfect, "why_scale")] = nbformat.v4.new_markdown_cell(words)
+    repaired = repaired_from(to_bytes(perfect), assignment).notebook
+    assert [answer(repaired, name).source for name in ("why_scale", "softmax")] == [words, code]
+
+
 def test_repair_of_an_earlier_release_blames_nobody(assignment: Assignment, perfect: NotebookNode) -> None:
     """If a student used an earlier release, does the receipt ignore its different words?"""
     for cell in perfect.cells[:4]:
