@@ -71,7 +71,7 @@ class Runner:
             for name in self.tested:
                 self.student.ask_about(name, unwritten=unwritten)
                 if name not in self.questions:
-                    question = self.student.which_counts(name, lambda: self._run(cell)[1] is None)
+                    question = self.student.which_counts(name, lambda: self._passes_afresh(cell))
                     self.questions |= {name: question} if question else {}
             self._end_process()
         return outputs, error
@@ -107,6 +107,10 @@ class Runner:
         self.in_process |= set(self.tested)
         return run_test(cell, self.namespace, self.student)
 
+    def _passes_afresh(self, cell: NotebookNode) -> bool:
+        """Whether a test passes with the definitions that count now. A verdict on an earlier one is kept with its `Answer`."""
+        return run_test(cell, _without_answers(self.namespace), self.student)[1] is None
+
     def _end_process(self) -> None:
         """Let later tests find nothing that earlier ones have changed."""
         self.student.end_test()
@@ -128,8 +132,7 @@ class _CleanRun:
         self.session = Session(limits, self.student.sandboxed)
         self.session.budget.ends = self.student.budget.ends
         self.session.chosen = self.student.chosen
-        # without the student's functions, which are called in the other kernel
-        self.namespace = {name: each for name, each in runner.namespace.items() if not isinstance(each, Answer)}
+        self.namespace = _without_answers(runner.namespace)  # they are called in the other kernel
 
     def test(self, cell: NotebookNode) -> Tested:
         """Run a test; return its outputs and its error."""
@@ -146,6 +149,10 @@ class _CleanRun:
             if each.source.strip():
                 self.session.run(each)
             self.done += 1
+
+
+def _without_answers(namespace: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in namespace.items() if not isinstance(each, Answer)}
 
 
 def run_test(cell: NotebookNode, namespace: dict[str, Any], student: Session) -> Tested:

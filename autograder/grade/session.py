@@ -25,7 +25,9 @@ CODE = (".py", ".ipynb")
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 LACKS = re.compile(r"\b(\w{1,200})'? is not defined")
 OWN_ARGUMENT = re.compile(r"\b([a-z_A-Z]{1,50}) is called with `(\w{1,50})`, an argument that only your own")
-NO_GPU = re.compile("NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available|re-initialize CUDA")
+NO_GPU = re.compile(
+    "NVIDIA driver|not compiled with CUDA|No CUDA GPUs are available|re-initialize CUDA|support for mps|'MPS' backend"
+)
 
 
 @dataclass(frozen=True)

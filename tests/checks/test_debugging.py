@@ -310,14 +310,15 @@ TRIED = {  # what a test does with its candidate, and the state of the submissio
     "waits": ("while True:\n    pass", "timed out"),
     "asks for other things": (
         f"{REACH}import inside, wire\n"
-        "for name in ('argument 1', 'eval', 'attend', None):\n"
-        "    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': name, 'arguments': [], 'keywords': {}})))\n"
+        "odd = {}, {'arguments': 5}, {'arguments': ['eval'] * 3}, {'arguments': [], 'gradients': 'attend'}, {'keywords': [1]}\n"
+        "for each in odd:\n"
+        "    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': True, 'arguments': [], 'keywords': {}} | each)))\n"
         "    assert 'error' in wire.loads(inside._receive())",
         "graded",
     ),
     "says yes in advance": (
         f"{REACH}import inside, wire\n"
-        "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': 'argument 0', 'arguments': [], 'keywords': {}})))",
+        "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': True, 'arguments': [], 'keywords': {}})))",
         "crashed",
     ),
     "returns the candidate": ("return candidate", "graded"),
@@ -332,6 +333,21 @@ def test_test_that_tries_something_else_gets_nothing(debugging: Assignment, deed
     passed = {check.name for check in found.checks if check.passed}
     assert passed == {check.name for check in found.checks if not check.name.startswith("test_attention")}
     assert found.state in (state, "timed out")  # on a busy machine anything may take too long
+
+
+@pytest.mark.deep
+def test_only_the_definition_that_counts_gives_points(debugging: Assignment) -> None:
+    """If a cell below defines a better test, does the test in its own cell give the points, and is a person asked?"""
+
+    def define_twice(notebook):
+        own = answer(notebook, "test_attention")
+        notebook.cells.insert(notebook.cells.index(own) + 1, nbformat.v4.new_code_cell(own.source))
+        own.source = own.source.replace("check(q, k, v, mask)", "pass")
+
+    found = done(debugging, define_twice)
+    passed = [check.passed for check in found.checks if check.name.startswith("test_attention")]
+    assert passed == sorted(passed, reverse=True) and True in passed and False in passed, passed
+    assert any("test_attention is defined twice" in each for each in found.questions), found.questions
 
 
 @pytest.mark.parametrize("place", ["cell", "test"])

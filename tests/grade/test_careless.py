@@ -144,6 +144,8 @@ MESSAGES = [  # an answer, a piece of it, what a student left there, the message
     ("1_attention", "softmax", "    shifted = ", "    float(input('axis?'))\n    shifted = ", "input requests", ""),
     ("2_multihead", "split_heads", '    """\n', '    """\n    x = x.cuda()\n',
      "the grader has no GPU; create tensors on the device of the arguments", "An answer needs a GPU"),
+    ("2_multihead", "merge_heads", '    """\n', '    """\n    x = x.to("mps")\n',
+     "the grader has no GPU", "An answer needs a GPU"),
     ("3_encoder", "FeedForward", "def forward(", "def foward(", 'is missing the required "forward" function', ""),
     ("3_encoder", "FeedForward", "        return ", "        nn.ModuleList([nn.GELU()])(x)\n        return ",
      'Module [ModuleList] is missing the required "forward" function', ""),
