@@ -207,7 +207,7 @@ class Wanted:
         contents = [_Content(each, self) for each in candidates]
         own = [each for each in contents if not each.file.claim] or contents
         readable = [each for each in own if not each.why]
-        newest = [each for each in readable if not each.file.older]
+        newest = [each for each in own if not each.file.older]
         solved = [each for each in newest if each.is_solved] or [each for each in readable if each.is_solved]
         rest = sorted(solved, key=_Content.by_answers, reverse=True)
         best: list[_Content] = []
@@ -237,7 +237,8 @@ class Wanted:
         elif best and taken.file.older and newest:
             last = max(newest, key=_Content.by_cells)
             later, earlier = short_name(last.file.name), short_name(taken.file.name)
-            words = f"the last attempt, {later}, holds no changed answer; an earlier one, {earlier}, does"
+            fault, other = ("cannot be read", "can") if last.why else ("holds no changed answer", "does")
+            words = f"the last attempt, {later}, {fault}; an earlier one, {earlier}, {other}"
             return [taken.file, last.file], words
         elif not best and unread and not taken.why:
             names = _listed([f"{short_name(each.file.name)} ({each.why})" for each in unread])
@@ -258,7 +259,8 @@ class Wanted:
         choice = Choice(
             taken, {each.name: f"{short_name(taken.name)} counts" for each in candidates if each is not taken}
         )
-        rivals = [each for each in candidates if self.fit(each.name) > 1 and not each.older]
+        least = min(2, self.fit(taken.name))
+        rivals = [each for each in candidates if self.fit(each.name) >= least and not each.older]
         if len({each.digest for each in rivals}) < 2:
             return choice
         digest = _digest_of(candidates)

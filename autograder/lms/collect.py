@@ -283,7 +283,8 @@ class _Collector:
     def _record(self, student: str, claim: _Claim, taken: Candidate, is_stored: bool) -> None:
         """Record the collected file and its time of submission."""
         sender, member = claim.origin_of(taken)
-        written, unclear = self.times.get(PurePosixPath(taken.name).parent), b""
+        written = next((self.times[at] for at in PurePosixPath(taken.name).parents if at in self.times), None)
+        unclear = b""
         if written and not sender.system:
             unclear = b"?"
             try:
@@ -318,9 +319,10 @@ class _Collector:
         before = self.ledger.files.get(student, {}).get(name, {})
         why = choice.question or ("late" if sender.late else "")
         try:
-            content = {name: taken.read()}
-            if len(content[name]) > MAX_FILE:
-                size, most = len(content[name]) / 2**20, MAX_FILE / 2**20
+            data = taken.read()
+            content = {stored_name(taken, {}) if choice.contenders else name: data}
+            if len(data) > MAX_FILE:
+                size, most = len(data) / 2**20, MAX_FILE / 2**20
                 raise Unreadable(f"{printable(sender.file)} has {size:.1f} MiB; a {name} may have at most {most:.0f}")
             folder, record = self._folder(student), record_of(sender, member)
             for each in choice.contenders:

@@ -229,13 +229,16 @@ def test_weights_of_another_name_are_taken(name: str, course: Course, file_assig
     assert found.receipt
 
 
-@pytest.mark.parametrize("copy", ["vit (1).pt", "Copy of vit.pt", "vit-Copy1.pt", "vit-2.pt"])
-def test_two_files_are_a_question(copy: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "pair", ["vit.pt vit_(1).pt", "vit.pt Copy_of_vit.pt", "vit.pt vit-Copy1.pt", "best.pt last.pt"]
+)
+def test_two_files_are_a_question(pair: str, course: Course, file_assignment: Assignment, tmp_path: Path) -> None:
     """Is a person asked which of two different files counts, but not about two equal ones?"""
-    files = {"ada/vit.ipynb": small_notebook(), "ada/vit.pt": b"first", f"ada/{copy}": b"second"}
+    one, copy = (name.replace("_", " ") for name in pair.split())
+    files = {"ada/vit.ipynb": small_notebook(), f"ada/{one}": b"first", f"ada/{copy}": b"second"}
     for _ in range(2):
         collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files)])
-        assert files_next_to(course) == {"ada/vit.pt": b"first", f"ada/{copy}": b"second"}
+        assert files_next_to(course) == {f"ada/{one}": b"first", f"ada/{copy}": b"second"}
         assert "2 files of weights" in course.read_submission("ada", file_assignment).questions[0]
     decision = file_assignment.wanted.decide(course.find_files("ada", file_assignment), copy)
     write_decision(course.root, NAME, "ada", Decision([], "", decision))
@@ -243,4 +246,3 @@ def test_two_files_are_a_question(copy: str, course: Course, file_assignment: As
     assert (decided.files, decided.questions) == ({"vit.pt": b"second"}, [])
     collect(course, file_assignment, [write_zip(tmp_path / "x.zip", files | {f"ada/{copy}": b"first"})])
     assert files_next_to(course) == {"ada/vit.pt": b"first"}
-    assert course.read_submission("ada", file_assignment).questions == []

@@ -97,7 +97,7 @@ def test_collect_folders_and_files(course: Course, tmp_path: Path, assignment: A
     folder, single = tmp_path / "folder", tmp_path / "single"
     files = {
         folder / "ada/attention.ipynb": "ada",
-        folder / "-rf" / NAME / "attention.ipynb": "-rf",
+        folder / "-rf" / NAME / "work" / "attention.ipynb": "-rf",
         folder / "נועה/attention.ipynb": "נועה",
         folder / "bea/2_multihead/attention.ipynb": "another assignment",
         folder / "nobody/attention.ipynb": "nobody",

@@ -82,17 +82,21 @@ def test_of_two_uploads_to_canvas_the_later_one_counts(collected, course: Course
     assert submitted(course) == {"ada": OTHER}
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_blank_attempt_after_a_solved_one_is_a_question(
-    together: bool, collected, blank: bytes, course: Course, assignment: Assignment
+@pytest.mark.parametrize(
+    ("together", "fault"),
+    [(True, "holds no changed answer"), (False, "holds no changed answer"), (False, "cannot be read")],
+)
+def test_a_wrong_attempt_after_a_solved_one_is_a_question(
+    together: bool, fault: str, collected, blank: bytes, course: Course, assignment: Assignment
 ) -> None:
     """Does a wrong last upload raise a question instead of costing points, in one download or two, in any order?"""
-    first, last = {f"{CANVAS}_10_attention.ipynb": SOLVED}, {f"{CANVAS}_20_attention-1.ipynb": blank}
+    wrong = b"<html>" if "read" in fault else blank
+    first, last = {f"{CANVAS}_10_attention.ipynb": SOLVED}, {f"{CANVAS}_20_attention-1.ipynb": wrong}
     for files in [first | last] if together else [first, last, first, last]:
         collected(files)
     found = course.read_submission("ada", assignment)
     assert found.data == SOLVED
-    assert "the last attempt" in found.questions[0] and "holds no changed answer" in found.questions[0]
+    assert "the last attempt" in found.questions[0] and fault in found.questions[0]
     collected({f"{CANVAS}_30_attention-2.ipynb": OTHER})
     assert course.read_submission("ada", assignment).data == OTHER
     assert course.read_submission("ada", assignment).questions == []
