@@ -31,7 +31,7 @@ from autograder.report.page import plain_number
 from autograder.report.report import STATES, scores_table
 from autograder.spreadsheets import csv_text, write_defused
 
-COMMENT = re.compile(rf"\s*State: ({'|'.join(STATES)})\.[^\n<]*")  # text that an earlier export wrote into a comment
+COMMENT = re.compile(rf"\s*\[State: ({'|'.join(STATES)})\.[^\n<\]]*\]")  # text that an earlier export wrote
 KEPT = ("EX", "N/A")  # Canvas's cells for excused students, and for students without the assignment
 NUMBERS = ("automatic", "manual", "waiting", "total", "of", "late penalty")
 
@@ -104,7 +104,7 @@ class Export:
         for result in results:
             if question := course.time_of(result.student, assignment.name)[1]:
                 self.warnings.append(f"{printable(result.student)}: {question}")
-            if result.content and result.content != self._content_now(result.student):
+            if result.content != self._content_now(result.student):
                 self.warnings.append(
                     f"{printable(result.student)} submitted something else since the grading; run autograder grade"
                 )
@@ -208,8 +208,8 @@ class Export:
             if "Points Possible" in row[0]:
                 self._warn_if_maximum_differs(row[first])
         for cells, row in self._rows_of_worksheet(rows):
-            if cells[first] not in KEPT:
-                cells[first] = row["score"]
+            if cells[first] not in KEPT:  # as in Moodle, a score stays if there is none here
+                cells[first] = cells[first] if row["score"] == "" else row["score"]
             elif row["score"] != "":
                 self.warnings.append(
                     f"{printable(row['student'])} has {cells[first]} in Canvas; {row['score']} was not written"
@@ -296,7 +296,7 @@ class Export:
             parts += ["The points may change."] if row["state"] == NEEDS_A_LOOK else []
         elif row["state"] == "unreadable":
             parts.append(self.why.get(student, "").splitlines()[0][:300] if self.why.get(student) else "")
-        return escape(" ".join(parts).strip(), quote=False)
+        return escape(f"[{' '.join(parts).strip().replace(']', ')')}]", quote=False)
 
     def feedback(self) -> bytes:
         """Return the feedback pages as an archive that the system can import. The same pages give the same bytes."""

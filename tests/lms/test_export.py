@@ -75,10 +75,14 @@ def graded(tmp_path_factory: pytest.TempPathFactory, assignment: Assignment) -> 
     return course.root
 
 
-def record(course: Course, graded: Path) -> list[Result]:
+def record(course: Course, graded: Path, assignment: Assignment) -> list[Result]:
     """Give a course the gradebook, results and pages of a graded one."""
     shutil.copytree(graded, course.root, dirs_exist_ok=True)
-    return course.load_results(NAME)
+    results = course.load_results(NAME)
+    for kept in results:
+        if found := course.read_submission(kept.student, assignment):
+            kept.content = digest_of_content(found.data, {})
+    return results
 
 
 @pytest.fixture
@@ -96,9 +100,9 @@ def sheet(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def results(course: Course, graded: Path) -> list[Result]:
+def results(course: Course, graded: Path, assignment: Assignment) -> list[Result]:
     """The course after grading."""
-    return record(course, graded)
+    return record(course, graded, assignment)
 
 
 @pytest.fixture
@@ -107,7 +111,7 @@ def collected(course: Course, graded: Path, assignment: Assignment, tmp_path: Pa
     files = {f"{name}/attention.ipynb": notebook(student) for student, name in FOLDERS.items()}
     files["Fay New_105_assignsubmission_file_/attention.ipynb"] = notebook("fay")
     collect(course, assignment, [write_zip(tmp_path / "moodle.zip", files)], read_worksheet(sheet))
-    return record(course, graded)
+    return record(course, graded, assignment)
 
 
 def test_export_moodle(
@@ -121,7 +125,7 @@ def test_export_moodle(
     assert listing(course.root / "export") == written
     assert listing(tmp_path, without=course.root) == outside
     table = list(csv.reader(moodle.read_text(encoding="utf-8-sig").splitlines()))
-    table[1][-1] = "Well done. " + table[1][-1]
+    table[1][-1] = f"Well done. {table[1][-1]} See me."
     table[1][table[0].index("Maximum Grade")] = "20.00"  # Ada has a bonus
     table[2][table[0].index("Grade can be changed")] = "No"
     table[2][table[0].index("Grade")] = "7"
@@ -161,7 +165,7 @@ def canvas_gradebook(path: Path, *titles: str) -> Path:
         ["Lovelace, Ada", "501", "ada", "ada1", "A", "", *empty, "12"],
         ['Doe, "Jr", Bea', "502", "", "bea@example.org", "A", "3.00", *empty, "12"],
         ["Müller, Çem", "503", "", "", "A", "", *empty, ""],
-        ["O'Neill, Dan", "504", "", "", "A", "N/A", *empty, ""],
+        ["O'Neill, Dan", "504", "", "", "A", "9.00", *empty, ""],
         ['="=1+1, Eve"', "505", "eve", "", "A", "EX", *empty, ""],
         ["Student, Test", "999", "", "f00", "A", "", *empty, ""],
     ]
@@ -175,13 +179,15 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
     files = {name: notebook(student) for student, name in CANVAS.items()}
     path = canvas_gradebook(tmp_path / "grades.csv", "Attention (4711)", "Essay on attention (12)")
     collect(course, assignment, [write_zip(tmp_path / "canvas.zip", files)], read_worksheet(path))
-    prepare_export(course, assignment, record(course, graded), "canvas", worksheet=read_worksheet(path)).write()
+    prepare_export(
+        course, assignment, record(course, graded, assignment), "canvas", worksheet=read_worksheet(path)
+    ).write()
 
 
 def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Does an unclear column raise a question, is a named column used, and does a cell that excuses a student stay?"""
     path = canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)")
-    path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX").replace("9.00", "N/A"), encoding="utf-8")
     book = read_worksheet(path)
     with pytest.raises(ValueError, match="--column"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
@@ -217,14 +223,13 @@ def test_export_csv(course: Course, collected: list[Result], assignment: Assignm
 def test_export_says_what_changed_since_the_grading(
     course: Course, collected: list[Result], assignment: Assignment, tmp_path: Path
 ) -> None:
-    """Does a changed or newly refused submission give a warning, but not a changed file time?"""
-    for kept in collected:
-        if found := course.read_submission(kept.student, assignment):
-            kept.content = digest_of_content(found.data, {})
+    """Does a changed, first or newly refused submission give a warning, but not a changed file time?"""
+    collected.append(Result("eve", NAME, "missing", "No notebook was submitted."))
     for path in course.root.glob("submitted/*/*/*.ipynb"):
         path.touch()
     prepare_export(course, assignment, collected, "csv").write()
     files = {f"{FOLDERS['ada']}/attention.ipynb": notebook("again"), f"{FOLDERS['bea']}/attention.pdf": b""}
+    files["Eve =1+1_104_assignsubmission_file_/attention.ipynb"] = notebook("eve")
     collect(course, assignment, [write_zip(tmp_path / "later.zip", files)])
     prepare_export(course, assignment, collected, "csv").write()
 
