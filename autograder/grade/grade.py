@@ -133,6 +133,9 @@ def _look_through(
     in_gradebook = course.scores(assignment)
     results: list[Result] = []
     waiting: dict[str, _Waiting] = {}
+    in_brackets = {*course.results_folder(assignment.name).glob("(*.json")}
+    for path in in_brackets - {course.result_path(student, assignment.name) for student in course.students()}:
+        path.unlink()  # of an unfit name, which may have been corrected
     for name, why in course.unfit_names().items():
         results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is no student to record
         course.save_result(results[-1])

@@ -48,6 +48,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], Callable[[Path], None]]] = {
     "no time any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), lambda root: (root / OF_ADA).unlink()),
     "no plugin any more": (write(OF_ADA, "2026-11-07 13:00:00 UTC"), write("nbgrader_config.py", "c = get_config()\n")),
     "a roster": (both(), write("roster.csv", "id,first_name,last_name\nada,Ada,Lovelace\nben,Ben,Doe\ncai,Cai,Roe\n")),
+    "an unfit name": (write(f'submitted/a"/{NAME}/b', ""), lambda root: (root / 'submitted/a"').rename(root / "submitted/a")),
 }  # fmt: skip
 
 
@@ -66,7 +67,8 @@ def course_with(root: Path, *changes: Callable[[Path], None]) -> Course:
 def seen(root: Path, workers: Workers, seed: int | None = SEED, **options: Any) -> tuple[Any, ...]:
     """Grade a course; return its table of scores, its pages of feedback above the notebook, and its export."""
     course, assignment = Course(root), assignment_of(NAME)
-    results = grade(course, assignment, seed=seed, workers=workers, **options)
+    grade(course, assignment, seed=seed, workers=workers, **options)
+    results = course.load_results(NAME)
     pages = {}
     for page in write_feedback(course, assignment, results):
         soup = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
