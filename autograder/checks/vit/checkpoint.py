@@ -192,6 +192,7 @@ def _reader(limits: Limits, sandboxed: bool) -> Iterator[Kernel]:
             kernel.run_cell(READER.read_text(encoding="utf-8"))
         except KernelLost as lost:  # no file was sent yet
             raise SandboxError(f"PyTorch could not be loaded in the sandbox: {lost}") from None
+        kernel.limits = limits
         yield kernel
     finally:
         if not kernel.closed:
