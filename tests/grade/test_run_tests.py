@@ -9,7 +9,7 @@ from sample_class import answer, fill_in
 
 from autograder.grade.execute import Execution, execute
 
-# This cell makes every call of a layer fail. The method is in no list of restored names.
+# This cell makes every call of a layer fail.
 DEEP = "from torch import nn\nnn.Dropout.__call__ = lambda *_: 1 / 0"
 
 
@@ -92,8 +92,8 @@ def test_definitions_stay(own: list[str]) -> None:
     assert "np = " in done.why or "print(0)" in done.why
 
 
-# What a cell may leave behind. The sandbox undoes this before each call.
-UNDONE = {
+# What a cell may leave behind without harm to answers.
+HARMLESS = {
     "output": "import sys\nsys.stdout = sys.stderr = None",
     "depth": "import sys\nsys.setrecursionlimit(90)",
     "built-in functions": "import builtins\nbuiltins.sum = builtins.print = builtins.__build_class__ = None",
@@ -129,37 +129,36 @@ STAYS = {
 }
 
 
-@pytest.mark.parametrize("left", [*UNDONE, *STAYS])
+@pytest.mark.parametrize("left", [*HARMLESS, *STAYS])
 def test_right_answer_keeps_its_points_whatever_cells_leave_behind(left: str) -> None:
     """Does a right answer keep its points if its own cell, or an own cell, changes the state of Python or a library?"""
-    code = (UNDONE | STAYS)[left]
+    code = (HARMLESS | STAYS)[left]
     name, exercise = ("3_encoder", "FeedForward") if "torch" in code else ("1_attention", "softmax")
     code = f"import torch\n{code}" if "torch" in code else code
 
     def change(notebook: nbformat.NotebookNode) -> None:
         cell = answer(notebook, exercise)
-        cell.source = f"{code}\n{cell.source}" if left in UNDONE else cell.source
+        cell.source = f"{code}\n{cell.source}" if left in HARMLESS else cell.source
 
-    done = graded(name, exercise, exercise, [] if left in UNDONE else [code], change)
+    done = graded(name, exercise, exercise, [] if left in HARMLESS else [code], change)
     assert done.checks and all(check.passed for check in done.checks), done.checks
 
 
-def test_recording_decides_no_result() -> None:
-    """Does what an answer does while it is recorded reach no later answer, and does it still get its line?"""
+def test_following_decides_no_result() -> None:
+    """Does what an answer does while its values are followed reach no later answer, and does it still get its line?"""
     assignment = assignment_of("1_attention")
     notebook = fill_in(assignment.release, assignment.instructor)
-    answer(notebook, "softmax").source = """import colorsys
+    answer(notebook, "softmax").source = """import colorsys, sys
 def softmax(scores, axis=-1):
-    if softmax.__code__.co_code != WRITTEN:  # while values are recorded, functions have other code
-        colorsys.recorded = True
+    if sys.gettrace():  # while values are followed
+        colorsys.followed = True
     doubled = 2 * scores
-    return doubled
-WRITTEN = softmax.__code__.co_code"""
+    return doubled"""
     right = answer(notebook, "attention").source
     answer(notebook, "attention").source = f"""{right}
 _right = attention
 def attention(*arguments):
-    assert hasattr(colorsys, "recorded")
+    assert hasattr(colorsys, "followed")
     return _right(*arguments)"""
     notebook = repaired(notebook, assignment).notebook
     kept = ("setup", "softmax", "test_softmax", "attention", "attention_weights")

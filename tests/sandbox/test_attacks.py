@@ -33,9 +33,12 @@ from attacks import (
 )
 from bs4 import BeautifulSoup
 from conftest import ALL, deep_is_asked, soon
+from in_kernel import same
 from making import HOSTILE
 
 from autograder.grade.workers import Workers
+from autograder.imports import ROOT
+from autograder.judge.exercise import exercises_of
 from autograder.report.safe_html import MATH
 
 Runs = Callable[[str], Run]
@@ -204,6 +207,18 @@ def test_feedback_carries_nothing_active(runs: Runs, attack: Attack, name: str) 
         assert part.name in MATH and not {"href", "src", "style", "actiontype"} & {*part.attrs}
     for image in soup.find_all("img"):
         assert re.match(r"data:image/(png|jpeg);base64,[A-Za-z0-9+/=\s]*$", image["src"]), str(image)[:200]
+
+
+def test_security_lists_what_a_forged_reply_can_claim() -> None:
+    """Does SECURITY.md list each test whose right result is the same for all inputs?"""
+    table = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("| Assignment | Tests |")[2]
+    exercises = [each for stem in ALL.values() for each in exercises_of(stem).values()]
+    found = set()
+    for exercise, stage in ((each, stage) for each in exercises for stage in each.stages):
+        one, other = ([case["expected"] for case in exercise.stage_cases(stage, seed)] for seed in (1, 2))
+        if one and same(one, other):
+            found.add(f"{exercise.name}_{stage}")
+    assert set(re.findall(r"`(\w+_\w+)`[,\s]", table)) - {*ALL} == found
 
 
 def test_page_of_the_book_shows_the_attacks() -> None:
