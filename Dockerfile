@@ -13,8 +13,7 @@ USER grader
 WORKDIR /home/grader/attention-book
 
 # Install the locked packages first, so that a changed page does not install them again.
-COPY --chown=grader requirements.txt pyproject.toml README.md LICENSE LICENSE-TEXT ./
-COPY --chown=grader autograder/setup_environment.py autograder/
+COPY --chown=grader requirements.txt ./
 RUN python -m venv .venv && .venv/bin/pip install --no-cache-dir --require-hashes -r requirements.txt
 COPY --chown=grader . .
 RUN .venv/bin/pip install --no-cache-dir --no-deps -e . && touch .venv/.installed

@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # imports PyTorch, which the process that distributes the tes
 
 NAME = "1_attention"
 ALL = {source.parent.name: source.stem for source in sources()}  # every assignment and its file
-# Together they have the 20 points of 1_attention.
+# Together they have the 15 automatic points of 1_attention.
 EXERCISES = ("softmax", "attention", "self_attention", "attention_backward")
 SOON = False  # does this run leave the deep tests out, as `make test` does?
 FOLLOWED = pytest.mark.skipif(CRASHES, reason="this Python would crash, so that no closure is followed")

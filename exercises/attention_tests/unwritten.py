@@ -19,7 +19,7 @@ def unwritten(error):
         return []
     codes, trace = [], error.__traceback__
     while trace is not None:
-        codes.append(trace.tb_frame.f_code)  # nothing else of the frame: the sandbox reports code that takes a frame
+        codes.append(trace.tb_frame.f_code)
         trace = trace.tb_next
     code = codes[-1]
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)

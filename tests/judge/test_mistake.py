@@ -119,7 +119,7 @@ def test_all_and_each_makes_every_change_also_alone() -> None:
     assert all_and_each("f", ("a", "b"), ("c", "d")) == [both, variant("f", "a", "b"), variant("f", "c", "d")]
 
 
-def test_ways_are_counted_by_exercise() -> None:
+def test_variants_are_counted_by_exercise() -> None:
     """Does a second variant of a mistake in an exercise get its own name?"""
     first, second, elsewhere = variant(("f", "g"), "a", "b"), variant("f", "a", "c"), variant("g", "a", "d")
     mistakes = (Mistake("M1", "title", "question?", first, elsewhere, second), Mistake("M2", second))
@@ -128,7 +128,7 @@ def test_ways_are_counted_by_exercise() -> None:
 
 
 @pytest.mark.parametrize("stem", catalogue.STEMS)
-def test_every_way_can_be_made(stem: str) -> None:
+def test_every_variant_can_be_made(stem: str) -> None:
     """Do the words of every variant occur exactly once in the present answers?"""
     known = exercises_of(stem)
     for exercise in known.values():

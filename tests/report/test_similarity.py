@@ -141,7 +141,7 @@ def test_own_code_is_read_in_bounded_time(course: Course, assignment: Assignment
     assert max(map(len, own.splitlines())) <= 300 and own.startswith("'%-000") and "[Cut here: " in own
 
 
-def test_alike_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:
+def test_similarity_writes_page_and_table_with_the_words(course: Course, assignment: Assignment) -> None:
     """Do page and command say that it is no proof, show both sides, and name an unusual mistake in the same words?"""
     page, (pair,), files = write_similarity(course, assignment, course.load_results(assignment.name))
     assert (pair.first, pair.second, files) == ("ada", "goran", {})

@@ -1,4 +1,4 @@
-"""Oracles of assignment 3_encoder, in addition to `layers`: PyTorch's own stack, and its own initialisation."""
+"""Oracles of assignment 3_encoder, in addition to `stand_ins`: PyTorch's own stack, and its own initialisation."""
 
 import torch
 from torch import nn
