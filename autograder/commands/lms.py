@@ -20,7 +20,7 @@ from autograder.commands.options import (
     ShowOption,
     WorksheetOption,
 )
-from autograder.commands.selection import course_in, graded_class, select_assignments, stop_if_not_graded
+from autograder.commands.selection import class_with_points, course_in, select_assignments, stop_if_not_graded
 from autograder.files import printable
 
 SYSTEMS = ("moodle", "canvas", "csv")
@@ -103,7 +103,7 @@ def export(
     for option, given in (("--worksheet", worksheet and system == "moodle"), ("--out", folder), ("--column", column)):
         if given and len(names) > 1:
             raise error_exit(f"{option} is for one assignment, and there are {len(names)}: {', '.join(names)}")
-    graded = [graded_class(name, course) for name in names]
+    graded = [class_with_points(name, course) for name in names]
     options = {"folder": folder, "column": column, "allow_waiting": allow_waiting}
     done = {}
     with exit_on(ValueError, OSError):

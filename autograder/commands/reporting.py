@@ -16,6 +16,7 @@ from autograder.commands.options import (
     ShowOption,
 )
 from autograder.commands.selection import (
+    class_with_points,
     course_in,
     find_assignments,
     graded_class,
@@ -34,7 +35,7 @@ def feedback(
     """Write a feedback page for each student with a score: COURSE/feedback/STUDENT/ASSIGNMENT/."""
     from autograder.report.feedback import write_feedback
 
-    graded = [graded_class(name, course) for name in select_assignments(assignments, everything, course)]
+    graded = [class_with_points(name, course) for name in select_assignments(assignments, everything, course)]
     written = {}
     for in_course, assignment, results in graded:
         with Bars() as bars:
@@ -64,7 +65,8 @@ def report(
     pages = {name: write_report(*each) for name, each in graded.items()}
     names = [name for name in find_assignments() if name in graded or course_in(course).load_results(name)]
     everybody = [(graded.get(name) or graded_class(name, course))[1:] for name in names]
-    page = write_course_page(course_in(course), everybody)
+    with exit_on(ValueError):
+        page = write_course_page(course_in(course), everybody)
     if as_json:
         print_json({"course": page, "reports": pages, "students": course_table(course_in(course), everybody)})
     else:

@@ -63,6 +63,16 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
     return course, assignment, results
 
 
+def class_with_points(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
+    """Return the same, if the gradebook has the points: it may be lost and made again."""
+    course, assignment, results = graded_class(name, folder)
+    recorded = course.scores(assignment)
+    if lost := [result.student for result in results if result.has_score and result.student not in recorded]:
+        advice = f'run "{command_line(folder, "grade", name)}" to write them again'
+        raise error_exit(f"the gradebook of {course.root} lacks the points of {len(lost)}, such as {lost[0]}; {advice}")
+    return course, assignment, results
+
+
 def stop_if_not_graded(results: Iterable["Result"]) -> None:
     """Let a command fail if an error of the grader left a student without a score."""
     failed = [result for result in results if result.state == "not graded"]

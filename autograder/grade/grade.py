@@ -16,6 +16,7 @@ from pebble import ProcessExpired
 from autograder.course.candidates import assignments, chapters
 from autograder.course.course import Assignment, Course, Result, Submission
 from autograder.course.decisions import read_decisions
+from autograder.course.gradebook import Grade, grades
 from autograder.files import Unreadable, read_json, write_atomically
 from autograder.grade.result_keys import digest_of_content, grader_key, key_of, versions
 from autograder.grade.task import Job, Task, grader_failed, not_graded
@@ -130,7 +131,8 @@ def _look_through(
 
     All results have the seed of the run: a result of another seed is graded again, also after an interrupted regrade.
     """
-    in_gradebook = course.scores(assignment)
+    with course.reading() as db:
+        in_gradebook = grades(db, assignment.name)
     results: list[Result] = []
     waiting: dict[str, _Waiting] = {}
     in_brackets = {*course.results_folder(assignment.name).glob("(*.json")}
@@ -141,7 +143,7 @@ def _look_through(
         course.save_result(results[-1])
     for student in course.students():
         kept = course.load_result(student, assignment.name)
-        if kept is not None and kept.has_score and student not in in_gradebook:  # the gradebook was lost and made again
+        if kept is not None and kept.has_score and not _is_recorded(kept, in_gradebook.get(student)):
             kept.recorded = False
         try:
             submission, state, why = (
@@ -164,6 +166,12 @@ def _look_through(
         else:
             waiting[student] = _Waiting(submission, key, content)
     return results, waiting
+
+
+def _is_recorded(result: Result, of: dict[str, Grade] | None) -> bool:
+    """Whether the gradebook has the points of a result. It may be lost and made again, or an older copy."""
+    points = {check["name"]: check["points"] * check["passed"] for check in result.checks}
+    return of is not None and all(name in of and of[name].of_tests == points[name] for name in points)
 
 
 def _graded(

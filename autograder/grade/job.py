@@ -23,6 +23,7 @@ from autograder.grade.repair import OtherAssignment, repair_notebook
 from autograder.grade.run_tests import GraderError
 from autograder.grade.task import Job, Task, grader_failed
 from autograder.sandbox.host.bubblewrap import SandboxError
+from autograder.sandbox.host.kernel import KernelLost
 
 MAX_MEMORY = 3 * 2**30  # bytes by which one submission may enlarge the grader's process; our answers do not enlarge it
 
@@ -75,7 +76,7 @@ def grade_one(task: Task, job: Job) -> dict[str, Any]:
         held_out = task.held_out and replace(task.held_out, may_match_book_weights=job.may_match_book_weights)
         done = execute(repaired.notebook, task.seed, task.limits, task.sandboxed, job.files, held_out)
         show_pictures(done.notebook, repaired.pictures, task.limits, task.sandboxed)
-    except (GraderError, SandboxError) as error:
+    except (GraderError, KernelLost, SandboxError) as error:
         return grader_failed(error) | {"receipt": repaired.receipt, "questions": repaired.questions}
     return {
         "state": done.state,

@@ -1,7 +1,9 @@
 """If an assignment changes after submissions came in, what is graded again, and what stays?"""
 
+import contextlib
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -187,16 +189,21 @@ def test_torn_seed_of_a_run_is_named(course: Course, assignment: Assignment, two
     assert [result.seed for result in grade(course, assignment, seed=SEED, workers=two_workers)] == [SEED, SEED]
 
 
-@pytest.mark.parametrize("left", [None, 0])
+@pytest.mark.parametrize("left", ["nothing", "an empty file", "an older copy"])
 def test_lost_gradebook_gets_its_points_again(
-    course: Course, assignment: Assignment, left: int | None, two_workers: Workers
+    course: Course, assignment: Assignment, left: str, two_workers: Workers
 ) -> None:
-    """Is a deleted or empty gradebook filled again from the results, without grading?"""
-    calls: list[tuple] = []
-    (course.root / "gradebook.db").unlink() if left is None else (course.root / "gradebook.db").write_bytes(b"")
+    """Is a deleted, empty or older gradebook filled again from the results, without grading?"""
+    calls, path = [], course.root / "gradebook.db"
+    if left == "an older copy":
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute("update grade set auto_score = 0")
+    else:
+        path.write_bytes(b"") if "empty" in left else path.unlink()
     grade(course, assignment, workers=two_workers, progress=lambda *call: calls.append(call))
     points = {student: sum(score for score, _ in of.values()) for student, of in course.scores(assignment).items()}
-    assert points == {"ada": 15, "hana": 11}
+    of_a_person = 1.5 if left == "an older copy" else 0.0
+    assert points == {"ada": 15 + of_a_person, "hana": 11 + of_a_person}
     assert calls == []
 
 
