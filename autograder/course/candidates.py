@@ -313,9 +313,10 @@ class _Content:
         own = [cell for cell in cells if cell.source.strip() and cell.source.strip() not in blanks]
         defined = [definitions(cell.source) if cell.kind == "code" else frozenset() for cell in own]
         asked = {name_of(cell) for cell in released if is_answer(cell)}
-        answering = [asked & {*cell.names, *names} for cell, names in zip(own, defined)]
         self.work = len(own)
-        self.answers = frozenset(cell.source.strip() for cell, answered in zip(own, answering) if answered)
+        self.answers = frozenset(
+            cell.source.strip() for cell, names in zip(own, defined) if names or asked & {*cell.names}
+        )
         named = {(name, cell.kind) for cell in cells for name in cell.names}
         filled, written = {name for cell in own for name in cell.names}, {name for names in defined for name in names}
         for cell in released:

@@ -299,7 +299,7 @@ class _Collector:
         before = self.ledger.collected.get(student, {})
         if "latest" in before:
             record["latest"] = before["latest"]
-        if is_stored and before and not submitted:
+        if is_stored and before and not (submitted or written):
             record["submitted"] = before["submitted"]  # the same file came in another archive
         if unclear:
             write_atomically(self._folder(student) / UNCLEAR, unclear)

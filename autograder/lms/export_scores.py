@@ -224,10 +224,9 @@ class Export:
         if wanted:
             fits = [title for title in titles if title == wanted or re.sub(r" \(\d+\)$", "", title) == wanted]
         else:
-            fits = numbered if len(numbered) == 1 else []
+            fits = []
             for name in short:
                 fits = fits or [title for title in numbered if _letters(re.sub(r"\(\d+\)$", "", title)) == name]
-            fits = fits or [title for title in numbered if short[-1] in _letters(title)]
         if len(fits) != 1:
             raise ValueError(
                 f"it is not clear which column belongs to {self.assignment.name}; use --column with one of: "

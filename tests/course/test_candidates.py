@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 from conftest import NAME
-from downloads import answered
+from downloads import answered, saved
 from typer.testing import CliRunner
 
 from autograder.cli import app
@@ -112,7 +112,12 @@ def test_two_notebooks_with_different_answers_are_a_question(course: Course, ass
     # This is the same notebook, saved again.
     put(course, {"attention (1).ipynb": json.dumps(json.loads(SOLVED), indent=1).encode()})
     assert course.read_submission("ada", assignment).questions == []
-    put(course, {"attention (1).ipynb": MORE})
+    one, other = (
+        saved(("code", "def softmax(s):\n    return f()"), ("code", f"def f():\n    return {n}")) for n in "12"
+    )
+    put(course, {"attention.ipynb": one, "attention (1).ipynb": other})
+    assert len(course.read_submission("ada", assignment).questions) == 1
+    put(course, {"attention.ipynb": SOLVED, "attention (1).ipynb": MORE})
     assert course.read_submission("ada", assignment) == Submission(
         MORE,
         [

@@ -46,6 +46,9 @@ def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, ass
     assert submitted(course) == {"ada": notebook("ada"), "bea": notebook("bea")}
     assert course.time_of("ada", NAME)[0] == datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
     assert course.time_of("bea", NAME) == (None, "")  # its file was written by cloning
+    (clones / "bea" / "exercises" / NAME / "timestamp.txt").write_text("2026-10-12T19:30:00+02:00\n")
+    collect(course, assignment, [clones])
+    assert course.time_of("bea", NAME) == course.time_of("ada", NAME)
     one = Course(tmp_path / "another")
     collect(one, assignment, [clones / "ada"])  # nothing says whose copy it is
     assert submitted(one) == {}

@@ -186,12 +186,12 @@ def test_export_canvas(course: Course, graded: Path, assignment: Assignment, tmp
 
 def test_export_canvas_column(course: Course, results: list[Result], assignment: Assignment, tmp_path: Path) -> None:
     """Does an unclear column raise a question, is a named column used, and does a cell that excuses a student stay?"""
-    path = canvas_gradebook(tmp_path / "g.csv", "Homework A (1)", "Homework B (2)")
+    path = canvas_gradebook(tmp_path / "g.csv", "Multi-head attention (1)", "Homework B (2)")
     path.write_text(path.read_text(encoding="utf-8").replace("3.00", "EX").replace("9.00", "N/A"), encoding="utf-8")
     book = read_worksheet(path)
     with pytest.raises(ValueError, match="--column"):
         prepare_export(course, assignment, results, "canvas", worksheet=book)
-    prepare_export(course, assignment, results, "canvas", worksheet=book, column="Homework A").write()
+    prepare_export(course, assignment, results, "canvas", worksheet=book, column="Multi-head attention").write()
 
 
 @pytest.mark.parametrize(
@@ -263,3 +263,14 @@ def test_command_export(course: Course, sheet: Path) -> None:
     """Does the command name files, and fail after our failures?"""
     done = run("export", NAME, "--course", str(course.root), "--worksheet", str(sheet), "--format", "csv")
     assert done.exit_code == 1 and "scores.csv" in done.stdout and "1 not graded" in done.stderr
+
+
+@pytest.mark.usefixtures("results")
+def test_command_says_what_is_lost_or_wrong(course: Course) -> None:
+    """Do a roster with an id twice, and a gradebook that lost its points, give one line with the fix?"""
+    (course.root / "roster.csv").write_text("id\nada\nada\n", encoding="utf-8")
+    done = run("report", NAME, "--course", str(course.root))
+    assert done.exit_code == 1 and "roster.csv" in done.stderr
+    (course.root / "gradebook.db").unlink()
+    done = run("feedback", NAME, "--course", str(course.root))
+    assert done.exit_code == 1 and "lacks the points of 2, such as ada" in done.stderr
