@@ -1,14 +1,12 @@
 """Submissions with results that no kernel made, for tests of what happens after a kernel has ended."""
 
 import random
-from dataclasses import replace
 
 import nbformat
 import sample_class
 
 from autograder.cells import points_of
-from autograder.course.course import Assignment, Course, Result
-from autograder.files import write_atomically
+from autograder.course.course import Assignment, Result
 from autograder.grade.repair import repair_notebook
 
 KINDS = 8  # kinds of submissions; they differ in their mistakes
@@ -36,14 +34,3 @@ def stubs(assignment: Assignment) -> list[tuple[str, Result]]:
         text = nbformat.writes(notebook) + "\n"
         kinds.append((text, Result("", assignment.name, "graded", checks=checks, seed=0, key="stub")))
     return kinds
-
-
-def record_all(course: Course, assignment: Assignment, students: list[str], kinds: list[tuple[str, Result]]) -> None:
-    """Do the steps of `grade` for each submission after its kernel has ended."""
-    with course.gradebook():
-        for number, student in enumerate(students):
-            text, result = kinds[number % KINDS]
-            result = replace(result, student=student)
-            write_atomically(course.autograded_path(student, assignment), text)
-            course.save_result(result)
-            course.record(result, assignment)

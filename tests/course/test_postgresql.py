@@ -1,19 +1,16 @@
-"""Is a course in PostgreSQL the same as one in a file, also after a restart of the server?"""
+"""Is a course in PostgreSQL the same as one in a file?"""
 
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stubs import record_all, stubs
 from test_recording import grade_manually, make_course, record_first, rows
 
 from autograder.course.course import Assignment, Course
-from autograder.course.gradebook import GradebookError
 from autograder.lms.export_scores import Export
 from autograder.report.feedback import write_feedback
 from autograder.report.report import write_report
@@ -95,28 +92,3 @@ def test_postgresql_has_the_rows_and_gives_the_pages_of_a_file(
         pages += Export(course, assignment, results, "csv", allow_waiting=True).write()
         made.append([page.read_bytes() for page in pages])
     assert made[0] == made[1]
-
-
-@pytest.mark.deep
-def test_postgresql_restarts_between_two_submissions(
-    running: Server, pair: tuple[Course, Course], assignment: Assignment
-) -> None:
-    """Does a run continue after its connection was cut, and is a failed record kept, with a message that hides the password?"""
-    course, kinds = pair[0], stubs(assignment)
-    text, result = kinds[0]
-    with course.gradebook():
-        record_all(course, assignment, ["before"], kinds)
-        running.stop()
-        course.save_result(replace(result, student="down"))
-        course.autograded_path("down", assignment).parent.mkdir(parents=True)
-        course.autograded_path("down", assignment).write_text(text, encoding="utf-8")
-        try:
-            with pytest.raises(GradebookError, match="Does the server run") as caught:
-                course.record(replace(result, student="down"), assignment)
-        finally:
-            running.start()
-        assert SECRET not in str(caught.value) and not course.load_result("down", assignment.name).recorded
-        record_all(course, assignment, ["after"], kinds)
-    course.record(course.load_result("down", assignment.name), assignment)
-    scores = course.scores(assignment)
-    assert scores["before"] == scores["after"] == scores["down"]
