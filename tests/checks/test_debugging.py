@@ -308,14 +308,6 @@ TRIED = {  # what a test does with its candidate, and the state of the submissio
     # At most 200 calls, on a fast machine.
     "loops": ("while True:\n    candidate(*torch.ones(3, 1, 1, 2, 2))", "graded"),
     "waits": ("while True:\n    pass", "timed out"),
-    "asks for other things": (
-        f"{REACH}import inside, wire\n"
-        "odd = {}, {'arguments': 5}, {'arguments': ['eval'] * 3}, {'arguments': [], 'gradients': 'attend'}, {'keywords': [1]}\n"
-        "for each in odd:\n"
-        "    inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': True, 'arguments': [], 'keywords': {}} | each)))\n"
-        "    assert 'error' in wire.loads(inside._receive())",
-        "graded",
-    ),
     "says yes in advance": (
         f"{REACH}import inside, wire\n"
         "inside.CHANNEL[0].sendall(wire.frame(wire.dumps({'question': True, 'arguments': [], 'keywords': {}})))",

@@ -196,7 +196,7 @@ def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
     """Does a test get no point if it remembers the first candidate, which came from the visible test?"""
     assignment = assignment_of("5_debugging")
     notebook = fill_in(assignment.release, assignment.instructor)
-    answer(notebook, "test_attention").source = BEGIN + IGNORANT["a global"]
+    answer(notebook, "test_attention").source = BEGIN + IGNORANT["a file"]
     done = execute(
         repair_notebook(nbformat.writes(notebook).encode(), assignment.instructor, assignment.release).notebook, 3
     )

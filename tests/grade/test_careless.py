@@ -281,25 +281,9 @@ class BrokenBlock(nn.TransformerEncoderLayer):
 """
 
 
-def redefine_the_measures(notebook: NotebookNode) -> None:
-    """Leave the model in evaluation mode, and replace the function that measures this."""
+def lie_about_the_mode(notebook: NotebookNode) -> None:
+    """Leave the model in evaluation mode, and let the model ignore it when somebody changes the mode."""
     change(notebook, "evaluate", "    model.eval()\n", "    model.eval(); model.train = lambda *_: model\n")
-    answer(notebook, "evaluate").source += """
-
-
-torch.equal = lambda *_: True
-
-
-class ByMode(nn.Module):
-    graph, rows, training = False, 10, property(lambda self: False, lambda self, value: None)
-
-    def forward(self, x):
-        return x
-
-
-def ask_evaluation(*_):
-    return {"loss": np.float64(0), "accuracy": np.float64(1)}
-"""
 
 
 BLOCK = ("activations", "block", "gradients", "loss", "tokens")  # what is asked of a repaired block
@@ -310,7 +294,7 @@ BLOCK = ("activations", "block", "gradients", "loss", "tokens")  # what is asked
     ("name", "tried", "fails"),
     [
         ("3_encoder", redefine_the_broken_block, {f"repair_{what}" for what in BLOCK}),
-        ("4_vit", redefine_the_measures, {"evaluate_unchanged"}),
+        ("4_vit", lie_about_the_mode, {"evaluate_unchanged"}),
     ],
 )
 def test_what_is_tried_gets_its_fair_points(name: str, tried: Callable[[NotebookNode], None], fails: set[str]) -> None:

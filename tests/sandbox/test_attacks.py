@@ -125,7 +125,7 @@ def test_leaks_would_be_seen(runs: Runs, name: str) -> None:
         assert (canaries["the gradebook"],) in database.execute("select first_name from student").fetchall()
     expected = expected_numbers(run.assignment)
     assert 200 < len(expected) < 2000
-    assert numbers_in(f"the weights are [{float(next(iter(expected))):.9f}]") <= expected | {"0.00000e+00"}
+    assert numbers_in(f"the weights are [{max(map(float, expected)):.9f}]") & expected
     assert canaries["a submission"] in run.seen_by("b-good")
 
 

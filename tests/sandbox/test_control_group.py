@@ -50,7 +50,14 @@ def test_no_group_where_none_can_be_bounded(machine: Path, tmp_path: Path, monke
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert [path.name for path in machine.parent.iterdir()] == ["scope"]
     (tmp_path / "cgroup").write_text(mine)
-    monkeypatch.setattr(Path, "write_text", lambda path, text: (_ for _ in ()).throw(PermissionError(path)))
+    write = Path.write_text
+
+    def refuse_limits(path: Path, text: str) -> None:
+        if path.parent.name.startswith("sandbox-"):
+            raise PermissionError(path)
+        write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", refuse_limits)
     assert control_group.make_group("sandbox-", 1000, 7) is None
     assert not list(machine.glob("sandbox-*"))
 

@@ -44,7 +44,7 @@ def outputs_in(reply: dict[str, Any], limits: Limits) -> list[NotebookNode]:
 
 def _output(kind: str, content: dict[str, Any], limits: Limits) -> NotebookNode:
     if kind == "stream":
-        name = "stderr" if content.get("name") == "stderr" else "stdout"
+        name = "stderr" if _text(content.get("name")) == "stderr" else "stdout"
         return nbformat.v4.new_output("stream", name=name, text=_text(content.get("text")))
     if kind == "error":
         trace = content["traceback"] if isinstance(content.get("traceback"), list) else []

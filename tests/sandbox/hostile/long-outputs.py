@@ -1,4 +1,4 @@
-"""Prints one line of 60 MB and two million lines, shows 40 MB of HTML and invalid pictures, one that states its size 11 million times, warns 5,000 times."""
+"""Prints one line of 60 MB and two million lines, shows 40 MB of HTML and invalid pictures, one that states its size 70,000 times, warns 5,000 times."""
 # %%
 print('x' * 60_000_000)
 # %%
@@ -14,7 +14,7 @@ for _ in range(2000):
     display(HTML("<i>x</i>"))
 # %%
 import base64, inside
-data = base64.b64encode(b"\xff\xd8" + b"\xff\xc0" * 11_500_000).decode()
+data = base64.b64encode(b"\xff\xd8" + b"\xff\xc0" * 70_000).decode()
 inside.OUTPUTS.kept.append(("display_data", {"data": {"image/jpeg": data}}))
 # %%
 import sys, warnings

@@ -1,10 +1,12 @@
-"""Calls attention functions with wrong and huge values, with gradients, from a thread, and again in later calls."""
+"""Calls attention functions with wrong and huge values, with gradients and from a thread, and sends malformed questions itself."""
 # %% instead of test_attention
 RIGHT
-right, kept = test_attention, []
+right = test_attention
 def test_attention(candidate):
-    import threading
-    kept.append(candidate)
+    import inside, threading, wire
+    for odd in ({}, {"arguments": 5}, {"arguments": ["eval"] * 3}, {"gradients": "attend"}, {"keywords": [1]}):
+        inside.CHANNEL[0].sendall(wire.frame(wire.dumps({"question": True, "arguments": [], "keywords": {}} | odd)))
+        assert "error" in wire.loads(inside._receive())
     one = torch.ones(1, 1, 1, 1)
     for odd in ((), (None,) * 4, (one, one, "v"), (one.expand(999, 99, 9, 9),) * 3, (lambda: 1,) * 3, ({},) * 3, (np.ones(3),) * 3):
         try:
@@ -18,6 +20,5 @@ def test_attention(candidate):
     asking = threading.Thread(target=lambda: candidate(one, one, one))
     asking.start()
     asking.join()
-    kept[0](one, one, one)
     right(candidate)
     return {(2, 3): "fine"}, {5}, threading

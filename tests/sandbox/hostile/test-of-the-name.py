@@ -6,4 +6,4 @@ while frame is not None and "request" not in frame.f_locals:
     frame = frame.f_back
 assert frame is None or frame.f_locals["request"]["draw"] > 14
 words = candidate.__name__ + inspect.getsource(candidate) + str(inspect.getclosurevars(candidate))
-assert not any(word in words for word in ("M6", "scores", "softmax", "mistake"))
+assert not any(word in words for word in ("M6", "watched", "wrong_shown"))
