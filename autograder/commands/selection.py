@@ -64,7 +64,7 @@ def graded_class(name: str, folder: Path) -> tuple["Course", "Assignment", list[
 
 
 def class_with_points(name: str, folder: Path) -> tuple["Course", "Assignment", list["Result"]]:
-    """Return the same, if the gradebook has the points: it may be lost and made again."""
+    """Return course, assignment and results of a graded class. Stop if the gradebook has lost their points."""
     course, assignment, results = graded_class(name, folder)
     recorded = course.scores(assignment)
     if lost := [result.student for result in results if result.has_score and result.student not in recorded]:
