@@ -192,8 +192,9 @@ def test_perfect_memory_is_worth_little(strategy: str, looks_right: float) -> No
     assert np.mean(earned) < 1.5
 
 
+@pytest.mark.usefixtures("one_order")
 def test_trial_in_the_notebook_tells_a_test_nothing() -> None:
-    """Does a test get no point if it remembers the first candidate, which came from the visible test?"""
+    """Does a test get no point if it keeps its first candidate in a file? The visible test would give it a right one."""
     assignment = assignment_of("5_debugging")
     notebook = fill_in(assignment.release, assignment.instructor)
     answer(notebook, "test_attention").source = BEGIN + IGNORANT["a file"]
