@@ -73,19 +73,14 @@ class _Claim:
     sorted_files: SortedFiles = field(default_factory=SortedFiles)
 
     def sort_out(self, wanted: Wanted) -> None:
-        """Find the files that may count, and mark the files of an older attempt."""
+        """Find the files that may count. A download of Canvas holds one attempt of each student."""
         is_explicit = all(sender.system or not sender.folder for sender, _ in self.files)
         self.sorted_files = wanted.sort_out([member for _, member in self.files], is_explicit=is_explicit)
         for group in [self.sorted_files.notebooks, *self.sorted_files.files.values()]:
-            newest: dict[str, int] = {}  # number of the newest attempt, by the file's name without a number
             for each in group:
                 sender, member = self.origin_of(each)
-                newest[sender.stem] = max(newest.get(sender.stem, 0), sender.attempt)
                 if sender.system and each.name == member.path:
                     each.when = sender.attachment  # the archive has only the time of the download
-            for each in group:
-                sender, _ = self.origin_of(each)
-                each.older = sender.attempt < newest[sender.stem]
 
     def origin_of(self, candidate: Candidate) -> tuple[Sender, Member]:
         """Return the submitted file of a candidate: the candidate itself, or the archive that contains it."""
@@ -106,6 +101,7 @@ class _Collector:
         self.wanted = self.assignment.wanted
         self.owners = Owners(self.course, self.assignment, self.roster)
         self.times: dict[PurePosixPath, Member] = {}  # timestamp.txt of each folder
+        self.unclear: dict[str, bytes] = {}  # what the timestamp.txt above a file says, if it is unclear; else b""
 
     def is_single(self, path: Path) -> bool:
         """Whether a given path is one student's file, not an archive of a class."""
@@ -144,6 +140,8 @@ class _Collector:
                 member.when = member.when.replace(tzinfo=UTC)  # only compared with other downloads of the system
             elif member.when:
                 member.when = self.course.settings.in_utc(member.when)
+            if not sender.system:
+                self._read_timestamp(member)
             person, why, is_sure = self.owners.whose(sender)
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
@@ -280,18 +278,21 @@ class _Collector:
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
 
+    def _read_timestamp(self, member: Member) -> None:
+        """Give a file the time in the timestamp.txt next to it or above; none if that is unclear."""
+        written = next((self.times[at] for at in PurePosixPath(member.path).parents if at in self.times), None)
+        if written:
+            self.unclear[member.path] = b"?"
+            try:
+                self.unclear[member.path] = written.read()[:1000] or b"?"
+                member.when, self.unclear[member.path] = read_time(self.unclear[member.path]), b""
+            except ValueError:
+                member.when = None  # `Course.time_of` asks a person for the time
+
     def _record(self, student: str, claim: _Claim, taken: Candidate, is_stored: bool) -> None:
         """Record the collected file and its time of submission."""
         sender, member = claim.origin_of(taken)
-        written = next((self.times[at] for at in PurePosixPath(taken.name).parents if at in self.times), None)
-        unclear = b""
-        if written and not sender.system:
-            unclear = b"?"
-            try:
-                unclear = written.read()[:1000] or unclear
-                member.when, unclear = read_time(unclear), b""
-            except ValueError:
-                member.when = None  # `Course.time_of` asks a person for the time
+        unclear, written = self.unclear.get(member.path, b""), member.path in self.unclear
         submitted = self.roster.submitted.get(student) if sender.system == "moodle" else None
         if sender.system == "moodle" and student in self.roster.unclear:
             unclear = self.roster.unclear[student].encode()  # `Course.time_of` asks a person for the time
@@ -301,11 +302,14 @@ class _Collector:
             record["latest"] = before["latest"]
         if is_stored and before and not (submitted or written):
             record["submitted"] = before["submitted"]  # the same file came in another archive
-        if unclear:
+        stamp, (now, _) = self._folder(student) / TIMESTAMP, self.course.time_of(student, self.assignment.name)
+        if is_stored and before and now and now.isoformat(timespec="seconds") != before["submitted"]:
+            record["submitted"] = before["submitted"]  # a person has written another time, which stays
+        elif unclear:
             write_atomically(self._folder(student) / UNCLEAR, unclear)
-            (self._folder(student) / TIMESTAMP).unlink(missing_ok=True)
+            stamp.unlink(missing_ok=True)
         elif record["submitted"]:
-            write_atomically(self._folder(student) / TIMESTAMP, record["submitted"] + "\n")
+            write_atomically(stamp, record["submitted"] + "\n")
         self.ledger.collected[student] = record
 
     def _take_files(self, student: str, name: str, group: list[Candidate], claim: _Claim, stored: SortedFiles) -> None:

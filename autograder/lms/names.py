@@ -1,4 +1,4 @@
-"""Read from a file's name who submitted it, to which system, and which attempt it is.
+"""Read from a file's name who submitted it, and to which system.
 
 The top of a path names the sender: the name of a single file, or of the first folder. Students choose all deeper names.
 The names in downloads are those of mod/assign/classes/downloader.php (Moodle, https://github.com/moodle/moodle) and
@@ -14,7 +14,6 @@ MOODLE_NUMBER = re.compile(r"_\d+_assignsubmission_")
 CANVAS = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<attachment>\d{1,18})_(?P<file>.+)", re.S
 )
-ATTEMPT = re.compile(r"-(\d{1,18})(?=\.\w+$)")  # Canvas's number of a file that was submitted again
 CANVAS_TEXT = re.compile(
     r"(?:(?!LATE_)(?P<name>.*?)_)?(?P<late>LATE_)?(?P<number>\d+)_(?P<file>(?:text|link)\.html)", re.S
 )
@@ -35,17 +34,6 @@ class Sender:
     back: str = ""  # name under which the system accepts a feedback page
     copy: bool = False  # whether the file is in a copy of the course's repository
     top: str = ""  # first part of the path, as written
-
-    @property
-    def attempt(self) -> int:
-        """How often a file of this name was submitted before, as Canvas counts."""
-        match = ATTEMPT.search(self.file)
-        return int(match[1]) if match and self.system == "canvas" else 0
-
-    @property
-    def stem(self) -> str:
-        """The name of the file without Canvas's number of an attempt."""
-        return ATTEMPT.sub("", self.file)
 
     @property
     def claim(self) -> str:

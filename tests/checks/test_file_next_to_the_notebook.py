@@ -160,7 +160,6 @@ DOWNLOADS = {
     },
     "Canvas": {
         "lovelaceada_501_9001_vit.ipynb": small_notebook("ada"),
-        "lovelaceada_501_9002_vit.pt": b"of ada, earlier",
         "lovelaceada_LATE_501_9003_vit-1.pt": b"of ada",
         "oneilldan_777_9004_vit.pt": b"of dan",
         "lovelaceada_501_9005_best model.pt": b"another file",

@@ -10,6 +10,7 @@ from test_cli import run
 
 from autograder.course.course import Assignment, Course, Submission
 from autograder.course.roster import read_worksheet
+from autograder.files import write_atomically
 
 
 def test_collect_from_an_archive_in_another_code_page(course: Course, tmp_path: Path, assignment: Assignment) -> None:
@@ -46,9 +47,13 @@ def test_collect_copies_of_the_repository(with_roster: bool, tmp_path: Path, ass
     assert submitted(course) == {"ada": notebook("ada"), "bea": notebook("bea")}
     assert course.time_of("ada", NAME)[0] == datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
     assert course.time_of("bea", NAME) == (None, "")  # its file was written by cloning
-    (clones / "bea" / "exercises" / NAME / "timestamp.txt").write_text("2026-10-12T19:30:00+02:00\n")
-    collect(course, assignment, [clones])
-    assert course.time_of("bea", NAME) == course.time_of("ada", NAME)
+    write_atomically(course.root / "submitted" / "ada" / NAME / "timestamp.txt", "2026-10-11 12:00:00 UTC")
+    for text, is_clear in (("2026-10-12 19:30 IST", False), ("2026-10-12T19:30:00+02:00", True)):
+        (clones / "bea" / "exercises" / NAME / "timestamp.txt").write_text(text)
+        collect(course, assignment, [clones])
+        assert (course.time_of("bea", NAME)[1] == "") == is_clear
+    assert course.time_of("bea", NAME)[0] == datetime(2026, 10, 12, 17, 30, tzinfo=UTC)
+    assert course.time_of("ada", NAME)[0] == datetime(2026, 10, 11, 12, tzinfo=UTC)  # a person wrote it
     one = Course(tmp_path / "another")
     collect(one, assignment, [clones / "ada"])  # nothing says whose copy it is
     assert submitted(one) == {}

@@ -104,7 +104,7 @@ OWNERS: dict[str, tuple[list[dict[str, str]], list[list[str]], dict[str, str]]] 
         worksheet(("7", "Ada L", "ada@example.org")),
         {f"Ada L_7{MOODLE}": "ada@example.org"},
     ),
-    "Canvas, where the last attempt counts": (
+    "Canvas, where the last upload counts": (
         ROSTER,
         [],
         {
