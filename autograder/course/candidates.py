@@ -314,9 +314,7 @@ class _Content:
         defined = [definitions(cell.source) if cell.kind == "code" else frozenset() for cell in own]
         asked = {name_of(cell) for cell in released if is_answer(cell)}
         self.work = len(own)
-        self.answers = frozenset(
-            cell.source.strip() for cell, names in zip(own, defined) if names or asked & {*cell.names}
-        )
+        self.answers = frozenset(cell.source.strip() for cell, new in zip(own, defined) if new or asked & {*cell.names})
         named = {(name, cell.kind) for cell in cells for name in cell.names}
         filled, written = {name for cell in own for name in cell.names}, {name for names in defined for name in names}
         for cell in released:

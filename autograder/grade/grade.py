@@ -135,13 +135,13 @@ def _look_through(
         in_gradebook = grades(db, assignment.name)
     results: list[Result] = []
     waiting: dict[str, _Waiting] = {}
-    in_brackets = {*course.results_folder(assignment.name).glob("(*.json")}
-    for path in in_brackets - {course.result_path(student, assignment.name) for student in course.students()}:
+    students, in_brackets = course.students(), {*course.results_folder(assignment.name).glob("(*.json")}
+    for path in in_brackets - {course.result_path(student, assignment.name) for student in students}:
         path.unlink()  # of an unfit name, which may have been corrected
     for name, why in course.unfit_names().items():
         results.append(Result(name, assignment.name, "unreadable", why, recorded=True))  # there is no student to record
         course.save_result(results[-1])
-    for student in course.students():
+    for student in students:
         kept = course.load_result(student, assignment.name)
         if kept is not None and kept.has_score and not _is_recorded(kept, in_gradebook.get(student)):
             kept.recorded = False

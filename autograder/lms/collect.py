@@ -11,7 +11,7 @@ import stat
 import unicodedata
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from autograder.course.archives import START, Member, members
@@ -100,7 +100,6 @@ class _Collector:
         self.lines: list[Line] = []
         self.wanted = self.assignment.wanted
         self.owners = Owners(self.course, self.assignment, self.roster)
-        self.times: dict[PurePosixPath, Member] = {}  # timestamp.txt of each folder
         self.unclear: dict[str, bytes] = {}  # what the timestamp.txt above a file says, if it is unclear; else b""
 
     def is_single(self, path: Path) -> bool:
@@ -123,9 +122,9 @@ class _Collector:
 
     def collect(self, source: str, listed: list[Member], progress: Progress) -> None:
         """Collect the members of one archive or folder: the files of each student that count."""
-        self.times = {
-            PurePosixPath(member.path).parent: member for member in listed if member.path.endswith(f"/{TIMESTAMP}")
-        }
+        stamps = [member for member in listed if member.path.endswith(f"/{TIMESTAMP}")]
+        times = {PurePosixPath(member.path).parent: _time_in(member) for member in stamps}
+        self.unclear = {}
         named = [(read_name(member.path, self.assignment.name), member) for member in listed]
         files = [(s, member) for s, member in named if s and PurePosixPath(member.path).name != TIMESTAMP]
         if any(member.path.startswith(f"exercises/{self.assignment.name}/") for member in listed):
@@ -140,8 +139,9 @@ class _Collector:
                 member.when = member.when.replace(tzinfo=UTC)  # only compared with other downloads of the system
             elif member.when:
                 member.when = self.course.settings.in_utc(member.when)
-            if not sender.system:
-                self._read_timestamp(member)
+            above = next((at for at in PurePosixPath(member.path).parents if at in times), None)
+            if above and not sender.system:
+                member.when, self.unclear[member.path] = times[above]
             person, why, is_sure = self.owners.whose(sender)
             if person:
                 claim = own.setdefault(person.id, {}).setdefault(sender.claim, _Claim(sender.claim, is_sure))
@@ -278,17 +278,6 @@ class _Collector:
         if (usual := f"{self.assignment.notebook}.ipynb") not in content:
             (folder / usual).unlink(missing_ok=True)  # a copy is in earlier/
 
-    def _read_timestamp(self, member: Member) -> None:
-        """Give a file the time in the timestamp.txt next to it or above; none if that is unclear."""
-        written = next((self.times[at] for at in PurePosixPath(member.path).parents if at in self.times), None)
-        if written:
-            self.unclear[member.path] = b"?"
-            try:
-                self.unclear[member.path] = written.read()[:1000] or b"?"
-                member.when, self.unclear[member.path] = read_time(self.unclear[member.path]), b""
-            except ValueError:
-                member.when = None  # `Course.time_of` asks a person for the time
-
     def _record(self, student: str, claim: _Claim, taken: Candidate, is_stored: bool) -> None:
         """Record the collected file and its time of submission."""
         sender, member = claim.origin_of(taken)
@@ -397,3 +386,13 @@ class _Collector:
                 raise OSError(f"{place} is a link; remove it")
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _time_in(stamp: Member) -> tuple[datetime | None, bytes]:
+    """Return the time in a timestamp.txt, and b""; None and the text if it is unclear: `Course.time_of` asks a person."""
+    text = b"?"
+    try:
+        text = stamp.read()[:1000] or text
+        return read_time(text), b""
+    except ValueError:
+        return None, text

@@ -73,6 +73,14 @@ def test_collect_a_later_download(course: Course, tmp_path: Path, assignment: As
     assert (course.root / "earlier/ada" / NAME / "001/attention.ipynb").read_bytes() == notebook("old")
 
 
+def test_collect_keeps_the_times_of_archives_apart(course: Course, tmp_path: Path, assignment: Assignment) -> None:
+    """Is an unclear time in one archive none in another one, which has the same path and no timestamp.txt?"""
+    first = write_zip(tmp_path / "a.zip", {"ada/attention.ipynb": notebook("1"), "ada/timestamp.txt": b"soon"})
+    second = write_zip(tmp_path / "b.zip", {"ada/attention.ipynb": notebook("2")})
+    collect(course, assignment, [first, second])
+    assert (submitted(course), course.time_of("ada", NAME)[1]) == ({"ada": notebook("2")}, "")
+
+
 def test_collect_with_a_torn_list_is_refused(course: Course, tmp_path: Path, assignment: Assignment) -> None:
     """Is a torn list of collected files named in an error, and nothing lost after its removal?"""
     download = write_zip(tmp_path / "one.zip", {"ada/attention.ipynb": notebook("ada"), "dan/x.ipynb": notebook("dan")})
