@@ -127,7 +127,7 @@ def grade_class(
                 assignment = load_assignment(name)
                 return assignment, grade(course_in(folder), assignment, **options)
     except KeyboardInterrupt:
-        text = f"stopped; this run graded {bars.states.total()}. Run the same command to grade the others."
+        text = "stopped; what was graded is kept. Run the same command to grade the others."
         err.print(f"[bold]autograder:[/] {text}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
