@@ -13,7 +13,7 @@ import numpy as np
 from attention_tests.compare import WrongAnswer, asked, difference, names_around, outcome
 from attention_tests.watch import MAX_LINES, Watch, plain
 
-MAX_TRIED, MAX_SEARCH = 400, 1.0  # runs of an answer, seconds of processor time
+MAX_TRIED, MAX_SEARCH = 400, 2.0  # runs of an answer, seconds of processor time
 MEANT = 150  # numbers of a good case: a small array can be right by chance, a large one is slow
 MAX_CASES, MAX_SLOW = 2, 0.2  # in how many cases the line is looked for, and how many seconds one may have taken
 SENTENCES = {

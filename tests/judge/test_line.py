@@ -265,11 +265,11 @@ def test_line_is_said_in_the_sandbox(cell: str, line: str) -> None:
 def test_line_of_a_class_is_said_in_the_sandbox() -> None:
     """Does a hidden test give the line of a class whose modules run in the sandbox?"""
     each = exercises_of("multihead")["MultiHeadAttention"]
-    change = ("merge_heads(mixed))", "merge_heads(mixed).cos())")
+    change = ("self.dropout(weights), v)", "self.dropout(weights), v).cos()")
     text = changed_text(Path(each.answers.__file__), each.name, [change])
     line = next(i for i, each in enumerate(text.splitlines(), 1) if ".cos()" in each)
     said = str(errors_in_the_sandbox(each, text)["values"])
-    assert f"Line {line} of MultiHeadAttention.forward: `output` is wrong" in said
+    assert f"Line {line} of MultiHeadAttention.forward: `mixed` is wrong" in said
 
 
 def test_right_values_belong_to_inputs_that_no_test_uses(monkeypatch: pytest.MonkeyPatch) -> None:
