@@ -144,11 +144,8 @@ def _locales() -> Iterator[Any]:
 
 def _is_maximum(grades: list[str], maxima: list[str]) -> bool:
     most = number_in(maxima[0])
-    return len(set(maxima)) == 1 and most is not None and most > 0 and all(map(_is_grade, grades))
-
-
-def _is_grade(cell: str) -> bool:
-    return cell in NO_TIME or number_in(cell) is not None
+    are_grades = all(cell in NO_TIME or number_in(cell) is not None for cell in grades)
+    return len(set(maxima)) == 1 and most is not None and most > 0 and are_grades
 
 
 def _is_time(cell: str) -> bool:

@@ -66,9 +66,6 @@ def digest_of_content(notebook: bytes, files: dict[str, bytes | str], candidates
     """
     digest = hashlib.sha256(notebook + candidates.encode())
     for name, content in sorted(files.items()):
-        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(_encoded(content)).hexdigest()}".encode())
+        data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+        digest.update(f"\0{name} {type(content).__name__} {hashlib.sha256(data).hexdigest()}".encode())
     return digest.hexdigest()
-
-
-def _encoded(content: bytes | str) -> bytes:
-    return content if isinstance(content, bytes) else content.encode("utf-8", "replace")

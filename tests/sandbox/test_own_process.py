@@ -51,10 +51,12 @@ def test_processes_of_a_test_end_with_it(start: Callable[..., Kernel]) -> None:
     assert sleep() == 1
 
 
-def test_memory_of_cells_counts_once(start: Callable[..., Kernel]) -> None:
-    """Without a control group, does a test that shares the memory of the cells not count it twice?"""
+def test_shared_memory_counts_once(start: Callable[..., Kernel]) -> None:
+    """Without a control group, do a test and a cell's processes, which share the memory of the cells, not count it again?"""
     kernel = start(memory_bytes=2 * 2**30)
     kernel.sandbox.group = None
     large = function_of(kernel, "large", "data = bytearray(b'x') * (900 * 2**20)\ndef large():\n    return len(data)")
     assert large() == 900 * 2**20
     kernel.raise_if_lost()
+    forks = "import os, time\nfor _ in range(4):\n    os.fork() or os._exit(time.sleep(1) or 0)\ntime.sleep(1)"
+    assert kernel.run_cell(forks) == []

@@ -63,7 +63,7 @@ class Kernel:
 
     def _full(self) -> str:
         """Return a message if more memory was used than allowed; else an empty one."""
-        full = self.sandbox.took_more_than(self.limits.memory_bytes, self.before_test or set())
+        full = self.sandbox.took_more_than(self.limits.memory_bytes)
         return f"More than {self.limits.memory_bytes / 2**30:.1f} GiB of memory were used." * full
 
     def raise_if_lost(self, late: str = "") -> None:
