@@ -33,9 +33,8 @@ def make_course(root: Path) -> Course:
 def start_grading(course: Course) -> subprocess.Popen:
     """Start the grader as an instructor does, in its own process group."""
     command = [sys.executable, "-m", "autograder", "grade", sample_class.ASSIGNMENT, "--course", str(course.root)]
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # tests that run in the background may ignore Ctrl-C
+    # Tests that run in the background may ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with (course.root.parent / f"{course.root.name}.log").open("ab") as log:
             return subprocess.Popen([*command, "--seed", str(SEED)], stdout=log, stderr=log, start_new_session=True)
