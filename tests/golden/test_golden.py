@@ -73,6 +73,6 @@ def test_difference_is_noticed() -> None:
     assert differences(numbered, numbered) == []
     assert differences(["ada | 19 of 40"], ["ada | 20 of 40"])[2:] == ["-ada | 19 of 40", "+ada | 20 of 40"]
     assert differences(before, before[:1]) == ["--- recorded", "+++ now", "-b | 3 of 9"]
-    assert differences(before, ["a | off by up to 0.5", before[1]])[3:] == ["+a | off by up to 0.5"]
+    assert differences(before, ["a | off by up to 0.5", before[1]])[2:] == [f"-{before[0]}", "+a | off by up to 0.5"]
     assert differences(["142 of 432 numbers"], ["141 of 432 numbers"]) == []
-    assert differences(["3 of 9 numbers"], ["4 of 9 numbers"])[3:] == ["+4 of 9 numbers"]
+    assert differences(["3 of 9 numbers"], ["4 of 9 numbers"])[2:] == ["-3 of 9 numbers", "+4 of 9 numbers"]
