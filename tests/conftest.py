@@ -81,6 +81,7 @@ LONG = (
     "book",
     "contributing",
     "grade",
+    "golden",
     "build",
     "student_version",
     "confined",

@@ -238,10 +238,8 @@ class Session:
         """Explain an error that the student may not understand, and note a question if a person should look at it."""
         if "error" not in reply:
             return reply
-        called, text = (
-            request["function"],
-            str(reply.get("text", ""))[:2000],
-        )  # a text from the student's side may be long
+        called = request["function"]
+        text = str(reply.get("text", ""))[:2000]  # a text from the student's side may be long
         if own := OWN_ARGUMENT.search(text):
             self._ask(f"{called} calls {own[1]} with {own[2]}, an argument of its own. Is {called} correct?")
         if NO_GPU.search(text):

@@ -373,8 +373,7 @@ def test_attention(candidate):
     open("/tmp/seen", "w").close()
     raise ValueError(f"{len(seen)} trials, file: {seen[0]}")
 """
-    session = Session(Limits(), sandboxed=True)
-    try:
+    with contextlib.closing(Session(Limits(), sandboxed=True)) as session:
         session.run(Cell(cell, answers=True))
         session.begin_test()
         test = Answer("test_attention", session.call)
@@ -382,5 +381,3 @@ def test_attention(candidate):
             test(lambda q: q)
         with pytest.raises(ValueError, match="1 trials, file: True"):
             test(lambda q: q)
-    finally:
-        session.close()

@@ -238,8 +238,7 @@ SAID = "Line 11 of attention: `w` is wrong"
 
 def errors_in_the_sandbox(each: Exercise, *cells: str) -> dict[str, AssertionError]:
     """Run cells in the sandbox, and return the errors of the hidden tests of an answer; nothing else may be lost."""
-    session = Session(Limits(), sandboxed=True)
-    try:
+    with contextlib.closing(Session(Limits(), sandboxed=True)) as session:
         for cell in cells:
             session.run(Cell(cell, answers=True))
         with seeded(0):
@@ -247,8 +246,6 @@ def errors_in_the_sandbox(each: Exercise, *cells: str) -> dict[str, AssertionErr
             errors = each.failures(Answer(each.name, session.call), 0)
         assert (session.lost, session.losses) == ([], 0)
         return errors
-    finally:
-        session.close()
 
 
 @pytest.mark.parametrize(("cell", "line"), [(WRONG, SAID), (ENDS, ""), (HIDES, "")])

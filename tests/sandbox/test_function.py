@@ -215,13 +215,7 @@ def test_grader_fault_is_not_swallowed() -> None:
     def broken(request: dict[str, Any], candidate: object) -> dict[str, Any]:
         raise OSError("our disk is full")
 
-    case = {
-        "name": "x",
-        "arguments": (1.0,),
-        "expected": {"error": "ValueError"},
-        "mistakes": {},
-        "default_mistake": None,
-    }
+    case = dict(name="x", arguments=(1.0,), expected={"error": "ValueError"}, mistakes={}, default_mistake=None)
     with pytest.raises(GraderFault, match="calling softmax: OSError: our disk is full"):
         judge(Answer("softmax", broken), ("weights",), [case], {})
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import psutil
+import pytest
 from in_kernel import function_of, told
 
-from autograder.sandbox.host.kernel import Kernel
+from autograder.sandbox.host.kernel import Kernel, KernelLost
 
 COUNTS = """
 import builtins, os
@@ -49,6 +50,13 @@ def test_processes_of_a_test_end_with_it(start: Callable[..., Kernel]) -> None:
     kernel.end_test()
     assert (sleeping(kernel, "3601"), sleeping(kernel, "3602")) == (1, 0)
     assert sleep() == 1
+
+
+def test_cell_after_which_no_test_can_begin_is_lost(start: Callable[..., Kernel]) -> None:
+    """Is a cell lost that leaves no room for the process of a test, and so not replayed?"""
+    forks = "import os, time\nwhile True:\n    os.fork() or os._exit(time.sleep(60) or 0)"
+    with pytest.raises(KernelLost):
+        start().run_cell(forks)
 
 
 def test_shared_memory_counts_once(start: Callable[..., Kernel]) -> None:
