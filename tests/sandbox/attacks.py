@@ -60,7 +60,7 @@ ONCE = {attack.name: attack.on[number % len(attack.on)] for number, attack in en
 GOOD = ("b-good", "m-good", "zz-good")  # honest submissions in between; they must not be harmed
 SEED = 20
 FORKED = os.environ.get("KERNELS") != "fresh"  # the two kinds of kernels
-CELL = 3.0 if FORKED else 5.0  # seconds; a fresh kernel imports PyTorch in a cell
+CELL = 3.0 if FORKED else 5.0  # seconds; a fresh kernel imports Matplotlib in a cell
 LIMITS = Limits(cell_seconds=CELL, call_seconds=3.0, memory_bytes=3 * 2**29, total_seconds=150.0, forked=FORKED)
 
 
