@@ -104,7 +104,7 @@ def compare_long() -> None:
     ("job", "arguments"),
     [
         (repair_all, ("markdown",)),
-        (repair_all, ("code",)),
+        pytest.param(repair_all, ("code",), marks=pytest.mark.deep),
         (repair_equal, ("markdown", "The variance of a score grows with the width.")),
         (repair_equal, ("code", "def softmax(x):\n    return x")),
         (show_all, ()),
