@@ -5,7 +5,7 @@ globalThis.ask = {
         document.querySelectorAll("details").forEach(box => { box.open = true; });
         document.querySelectorAll("button.toggle-button-hidden").forEach(button => { button.click(); });
         // The theme looks a while after they open what scrolls in them.
-        for (let tries = 0; tries < 30 && ask.stuck().length; tries++) await new Promise(done => setTimeout(done, 100));
+        for (let tries = 0; tries < 100 && ask.stuck().length; tries++) await new Promise(done => setTimeout(done, 100));
     },
     simplify: () => {
         const seen = new Set();
@@ -66,6 +66,10 @@ globalThis.ask = {
         element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0 && element.tabIndex < 0
         && ["auto", "scroll"].includes(getComputedStyle(element).overflowX) && !element.querySelector("a, [tabindex='0']")
     ).map(element => element.outerHTML.slice(0, 120)),
+    onPhone: () => ({
+        tooWide: [document.scrollingElement.scrollWidth].filter(width => width > 391),
+        crowded: ask.crowded(), spills: ask.spills(), stuck: ask.stuck(),
+    }),
     focused: () => {
         const element = document.activeElement, style = getComputedStyle(element);
         return {
