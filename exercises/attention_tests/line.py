@@ -136,10 +136,10 @@ class Search:
             if is_new and all(self.known.has(each, in_order=True) and not self._may_be_a_size(each) for each in line):
                 continue
             for pairs in self._options(line):
-                tried += 1
+                changed = [each for each in pairs if not _near(each[0].value, each[1])]
+                tried += bool(changed)
                 if tried > most or time.process_time() > ends:
                     return None
-                changed = [each for each in pairs if not _near(each[0].value, each[1])]
                 if changed and not self.run(pairs)[2]:
                     change, right = changed[0]
                     cause = self._cause(change)
@@ -176,20 +176,16 @@ class Search:
                 parts = (part for right in values for part in _parts(right, change.value.shape))
                 yield from (list(zip(rounds, part)) for part in parts if len(part) == len(rounds))
             if change is rounds[-1] and self._is_first_in_loop(rounds):
-                yield from ([(change, form)] for form in self._forms_for(change))
+                shape = change.value.shape
+                yield from ([(change, form)] for right in values for form in _forms(right, shape))
+                wider = [right for right in values if shape and right.ndim == len(shape) + 1]
+                yield from ([(change, part)] for right in wider for parts in _parts(right, shape) for part in parts)
                 others = (right for right in values if right.ndim and right.shape != change.value.shape)
                 yield from ([(change, right)] for right in others if change.value.ndim)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
             if self.any_shape or all(change.value.shape == right.shape for change, right in pairs):
                 yield pairs
-
-    def _forms_for(self, change):
-        values, shape = self.known.values, change.value.shape
-        forms = (form for right in values for form in _forms(right, shape))
-        wider = [right for right in values if shape and right.ndim == len(shape) + 1]
-        parts = (part for right in wider for parts in _parts(right, shape) for part in parts)
-        return (form for form in itertools.chain(forms, parts) if not _near(form, change.value))
 
     def _may_be_a_size(self, change):
         return self.any_shape and change.value.ndim == 0 and float(change.value).is_integer()
@@ -218,30 +214,26 @@ class Known:
     """The values that right answers compute; equal ones count once."""
 
     def __init__(self, values):
-        self.values, self.answers = [], {}
+        self.values = []
         for value in values:
             if value is not None and value.size and not any(_near(value, each) for each in self.values):
                 self.values.append(value)
 
     def has(self, change, in_order=False):
         """Whether all values of a change are known, or parts of known ones; with `in_order`, in their order of axes."""
-        if (change, in_order) not in self.answers:
-            items = [item for item in change.items if item is not None and item.size]
-            self.answers[change, in_order] = all(self.has_value(item, change.filled, in_order) for item in items)
-        return self.answers[change, in_order]
+        items = [item for item in change.items if item is not None and item.size]
+        return all(self.has_value(item, change.filled, in_order) for item in items)
 
     def has_value(self, value, filled=None, in_order=False):
         """Whether a value is known, as for `has`."""
-        return any(self._is_in(value, each, filled, in_order) for each in self.values)
-
-    def _is_in(self, value, known, filled, in_order):
-        forms = list(_forms(known, value.shape)) if not in_order else [known] if known.shape == value.shape else []
-        if filled is not None and any(_near(value[filled], form[filled]) for form in forms):
-            return True
-        if not _close(known, value.flat[0], bool(value.ndim)).any():
-            return False  # the first number is not there: this saves nearly all comparisons
-        parts = (part for parts in _parts(known, value.shape) for part in parts)
-        return any(_near(value, each) for each in itertools.chain(forms, parts))
+        for known in self.values:
+            forms = list(_forms(known, value.shape)) if not in_order else [known] if known.shape == value.shape else []
+            if filled is not None and any(_near(value[filled], form[filled]) for form in forms):
+                return True
+            may_be = _close(known, value.flat[0], bool(value.ndim)).any()  # if not, this saves nearly all comparisons
+            if may_be and any(_near(value, each) for each in itertools.chain(forms, *_parts(known, value.shape))):
+                return True
+        return False
 
 
 def _close(one, other, is_array):

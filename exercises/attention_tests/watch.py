@@ -2,6 +2,8 @@
 
 import ast
 import contextlib
+import dis
+import functools
 import linecache
 import sys
 
@@ -106,7 +108,7 @@ class _Call:
                 return self.step
             for name, owner, value in watch.variables(frame.f_locals):
                 (held, before), now = self.seen.get(name, (None, ())), _key(value)
-                if before != now:
+                if before != now and name not in _of_comprehensions(self.code):
                     self.seen[name] = id(value), now
                     change = Change(self, self.line, name, value)
                     watch.changes.append(change)
@@ -123,6 +125,12 @@ class _Call:
             watch.misused = self.number, "" if argument[0] is TypeError and argument[2].tb_next else _used_in(frame)
         self.line = frame.f_lineno
         return self.step
+
+
+@functools.cache
+def _of_comprehensions(code):
+    """Return the variables of comprehensions that Python 3.12 and later keep in the function around them (PEP 709)."""
+    return {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_FAST_AND_CLEAR"}
 
 
 def plain(value):

@@ -14,6 +14,7 @@ import pytest
 import torch
 from attention_tests.compare import WrongAnswer
 from attention_tests.line import with_line
+from attention_tests.watch import Watch
 from conftest import FOLLOWED, setup_of
 
 from autograder.grade.session import Cell, Session
@@ -205,6 +206,14 @@ def test_line_is_silent_if_only_a_gradient_is_wrong() -> None:
     with seeded(0):
         errors = each.failures(defined(text, each.answers.Encoder), 0)
     assert errors and not any(error.found for error in errors.values())
+
+
+def test_comprehension_is_one_step() -> None:
+    """Is a comprehension over several lines one step, also where Python keeps its variables in the function?"""
+    answer = written("def f(x):\n    y = [\n        x * i\n        for i in range(3)\n    ]\n    return y\n", "f")
+    with Watch(answer.__globals__) as watch:
+        answer(2.0)
+    assert [each.name for each in watch.changes] == ["y", ""]
 
 
 def test_search_leaves_nothing_behind() -> None:
