@@ -27,7 +27,6 @@ from autograder.sandbox.host.kernel import KernelLost
 # infinity, which is right unless scores are that far apart.
 UNSEEN = ("M15", "M15/2", "M18/7")
 DECOYS = 2  # this many wrong candidates come again after each candidate that looks right
-REPEATED = 5  # this many wrong candidates come again among the last candidates
 MOST_LISTED = 10  # a message has at most this many numbers of mistakes
 UNDEFINED = "NameError: name 'test_attention' is not defined"  # the cell of the test has an error
 STRICT, LAX, PARTLY = "M180", "M181", "M182"  # the mistakes of a test itself
@@ -96,15 +95,13 @@ class CandidateOrder:
 
     def __init__(self, rng: np.random.Generator, wrong: list[str], right: list[str], decoys: list[str]) -> None:
         self.rng = rng
-        first, second, *others = ((name, True) for name in rng.permutation(right).tolist())
+        first, second, *self.others = ((name, True) for name in rng.permutation(right).tolist())
         self.decoys = [(name, False) for name in rng.choice(decoys, DECOYS, replace=False).tolist()]
         again = [decoy for decoy in self.decoys for _ in range(rng.integers(2, 5))]
         subtle = [(name, False) for name in wrong if name not in decoys]
-        late = [*((name, False) for name in rng.choice(wrong, REPEATED, replace=False).tolist()), *others]
-        self.late = self._shuffled(late)
         self.early = self._shuffled([*subtle, second])
         self.early += self._shuffled([*((name, False) for name in decoys), first, *again])
-        self.early += self._shuffled(self.decoys)  # `pop` returns these first: a test must not trust the first results
+        self.early += self.decoys  # `pop` returns these first: a test must not trust the first results
 
     def _shuffled(self, names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
         return [names[index] for index in self.rng.permutation(len(names))]
@@ -112,14 +109,12 @@ class CandidateOrder:
     def __iter__(self) -> Iterator[tuple[str, bool]]:
         while self.early:
             yield self.early.pop()
-        while self.late:
-            yield self.late.pop()
+        yield from self.others
 
     def looked_right(self, turn: tuple[str, bool]) -> None:
         """Let the decoys come again soon, because a candidate other than a decoy looked right."""
-        for decoy in self.decoys * (bool(self.early) and turn not in self.decoys):
-            place = len(self.early) - int(self.rng.integers(4))
-            self.early.insert(max(0, place), decoy)
+        for decoy in self.decoys * (turn not in self.decoys):
+            self.early.insert(max(0, len(self.early) - int(self.rng.integers(4))), decoy)
 
 
 @cache
