@@ -1,5 +1,6 @@
 """Show the pictures of written answers to the person who grades, and in the feedback."""
 
+import contextlib
 import re
 import time
 from collections.abc import Mapping
@@ -56,17 +57,13 @@ def _attach(cell: NotebookNode, shown: Mapping[str, dict[str, str]], room: int) 
 def _small(pictures: Mapping[str, str], limits: Limits, sandboxed: bool) -> dict[str, dict[str, str]]:
     """Let a sandbox make pictures small; return those that it can read, each as {type: base64}."""
     shown: dict[str, dict[str, str]] = {}
-    kernel = Kernel(limits, sandboxed, time.monotonic() + limits.cell_seconds)
-    try:
+    ends = time.monotonic() + limits.cell_seconds
+    # if the kernel is lost, the other pictures stay named
+    with contextlib.suppress(KernelLost), contextlib.closing(Kernel(limits, sandboxed, ends)) as kernel:
         kernel.run_cell(Path(picture_reader.__file__).read_text(encoding="utf-8"))
         for words, data in pictures.items():
             if len(data) <= wire.MAX_BYTES // 2 and (small := _read(kernel, data, limits)):
                 shown[words] = small
-    except KernelLost:
-        pass  # the other pictures stay named
-    finally:
-        if not kernel.closed:
-            kernel.close()
     return shown
 
 

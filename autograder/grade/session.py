@@ -288,5 +288,5 @@ class Session:
 
     def close(self) -> None:
         """End the kernel."""
-        if self.kernel is not None and not self.kernel.closed:
+        if self.kernel is not None:
             self.kernel.close()

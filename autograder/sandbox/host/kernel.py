@@ -216,8 +216,9 @@ class Kernel:
         return self.channel.fileno() < 0
 
     def close(self) -> None:
-        """End the kernel and every process of its sandbox."""
-        self.sandbox.close()
+        """End the kernel and every process of its sandbox, if it is not closed."""
+        if not self.closed:
+            self.sandbox.close()
 
 
 class _Watch:
