@@ -180,8 +180,7 @@ class Search:
                 yield from ([(change, form)] for right in values for form in _forms(right, shape))
                 wider = [right for right in values if shape and right.ndim == len(shape) + 1]
                 yield from ([(change, part)] for right in wider for parts in _parts(right, shape) for part in parts)
-                others = (right for right in values if right.ndim and right.shape != change.value.shape)
-                yield from ([(change, right)] for right in others if change.value.ndim)
+                yield from ([(change, right)] for right in values if shape and right.ndim and right.shape != shape)
         for start in range(len(values) - len(line) + 1) if len(line) > 1 else ():
             pairs = list(zip(line, values[start:]))
             if self.any_shape or all(change.value.shape == right.shape for change, right in pairs):
@@ -254,9 +253,8 @@ def _near(one, other):
 def _forms(value, shape):
     """Yield an array in its forms that have a shape: its axes in another order, split, merged or added."""
     if sorted(value.shape) == sorted(shape) and len(shape) <= 5:
-        for axes in itertools.permutations(range(value.ndim)):
-            if tuple(value.shape[axis] for axis in axes) == shape:
-                yield value.transpose(axes)
+        others = map(value.transpose, itertools.permutations(range(value.ndim)))
+        yield from (each for each in others if each.shape == shape)
     elif value.size == int(np.prod(shape)) and value.shape[-1:] == shape[-1:]:
         yield value.reshape(shape)
 

@@ -114,15 +114,17 @@ class _Call:
                     watch.changes.append(change)
                     if held == id(value) and before[0] == now[0] != ():  # an array of the same shape
                         change.filled = np.frombuffer(before[1]).reshape(before[0]) != change.value
-                for old, right in watch.instead:
-                    if old.key == (watch.moment, name):
-                        with contextlib.suppress(Exception):  # a value of this kind cannot be made
-                            _put(owner, value, old, right)
+                for old, right in (each for each in watch.instead if each[0].key == (watch.moment, name)):
+                    with contextlib.suppress(Exception):  # a value of this kind cannot be made
+                        _put(owner, value, old, right)
         if event == "return" and frame.f_code.co_name != "__init__":
             watch.changes.append(Change(self, frame.f_lineno, "", argument))
         elif event == "exception" and argument[1] is not watch.error:  # not one that passes through
             watch.error, watch.raised = argument[1], (frame.f_code, frame.f_lineno)
-            watch.misused = self.number, "" if argument[0] is TypeError and argument[2].tb_next else _used_in(frame)
+            trace = argument[2]
+            while trace.tb_next and trace.tb_next.tb_frame.f_code.co_name in PART_OF_A_LINE:
+                trace = trace.tb_next
+            watch.misused = self.number, "" if argument[0] is TypeError and trace.tb_next else _used_in(trace.tb_frame)
         self.line = frame.f_lineno
         return self.step
 
